@@ -1,0 +1,64 @@
+# Sourced by test.sh and demo.sh: what both need before CMake can start. Installs the Debian packages
+# that are missing, and says so; does nothing when all are there.
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n== %s\n' "$*"; }
+
+# package=file that proves it is there, so that a package of another name or version (libboost1.81-dev,
+# a compiler that is not g++-12) is accepted as well.
+needed_packages="
+  g++=bin:g++
+  cmake=bin:cmake
+  ninja-build=bin:ninja
+  libeigen3-dev=include:eigen3/Eigen/Core
+  libboost-dev=include:boost/multiprecision/cpp_int.hpp
+  doctest-dev=include:doctest/doctest.h
+  libfmt-dev=include:fmt/format.h
+  libcli11-dev=include:CLI/CLI.hpp
+  nlohmann-json3-dev=include:nlohmann/json.hpp
+  libmpfr-dev=include:mpfr.h
+  libbenchmark-dev=include:benchmark/benchmark.h
+  zlib1g-dev=include:zlib.h
+  gnuplot-nox=bin:gnuplot
+"
+
+is_there() {
+  case "$1" in
+    bin:*) command -v "${1#bin:}" >/dev/null 2>&1 ;;
+    include:*) [ -e "/usr/include/${1#include:}" ] || [ -e "/usr/local/include/${1#include:}" ] ;;
+  esac
+}
+
+missing_packages() {
+  local entry
+  for entry in $needed_packages; do is_there "${entry#*=}" || printf '%s ' "${entry%%=*}"; done
+}
+
+install_missing() {
+  local missing run_as_root=""
+  missing=$(missing_packages)
+  [ -z "$missing" ] && return 0
+  say "installing: $missing"
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "no apt-get here; install these (Debian's names), then run this again: $missing" >&2
+    return 1
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then run_as_root="sudo"
+    elif command -v sudo >/dev/null 2>&1 && [ -t 0 ]; then run_as_root="sudo"
+    else
+      echo "not root and no sudo; ask an administrator to run: apt-get install --no-install-recommends $missing" >&2
+      return 1
+    fi
+  fi
+  # shellcheck disable=SC2086
+  $run_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+    $run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null || {
+    echo "apt-get could not install: $missing" >&2
+    return 1
+  }
+  missing=$(missing_packages)
+  [ -z "$missing" ] || { echo "still missing after apt-get: $missing" >&2; return 1; }
+}
+
+build_jobs() { nproc 2>/dev/null || echo 2; }

@@ -1,0 +1,11 @@
+# Flags of our own targets. -ffp-contract=off is not here: it is part of what narrow::core promises (lib/CMakeLists.txt).
+add_library(narrow_flags INTERFACE)
+target_compile_options(narrow_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
+  $<$<AND:$<BOOL:${NARROW_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>
+  $<$<AND:$<BOOL:${NARROW_NATIVE}>,$<COMPILE_LANGUAGE:CXX>>:-march=native>)
+if(NARROW_SANITIZE)
+  target_compile_options(narrow_flags INTERFACE -fsanitize=${NARROW_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(narrow_flags INTERFACE -fsanitize=${NARROW_SANITIZE})
+endif()

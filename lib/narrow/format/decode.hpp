@@ -1,0 +1,113 @@
+// From a code to its value: class, fields, and the exact value as a double.
+#pragma once
+
+#include "narrow/format/format.hpp"
+
+namespace narrow {
+
+enum class ValueClass : std::uint8_t { zero, subnormal, normal, inf, nan };
+
+// A finite value is (-1)^negative * significand * 2^exponent; significand and exponent are 0 for Inf and NaN.
+struct Unpacked {
+  ValueClass value_class = ValueClass::zero;
+  bool negative = false;
+  std::uint64_t significand = 0;
+  int exponent = 0;
+
+  constexpr bool is_nan() const noexcept { return value_class == ValueClass::nan; }
+  constexpr bool is_inf() const noexcept { return value_class == ValueClass::inf; }
+  constexpr bool is_zero() const noexcept { return value_class == ValueClass::zero; }
+  constexpr bool is_finite() const noexcept { return !is_nan() && !is_inf(); }
+};
+
+constexpr bool is_negative(Code code, const Format& f) noexcept { return (code & f.sign_mask()) != 0; }
+
+// The code without its sign: for two's complement the absolute value.
+constexpr Code magnitude_of(Code code, const Format& f) noexcept {
+  if (f.twos_complement && is_negative(code, f)) return (0 - code) & f.code_mask();
+  return code & f.magnitude_mask();
+}
+
+constexpr bool is_nan(Code code, const Format& f) noexcept {
+  switch (f.specials) {
+    case Specials::inf_and_nan: return (code & f.magnitude_mask()) > f.infinity_code();
+    case Specials::nan_only: return (code & f.magnitude_mask()) == f.magnitude_mask();
+    case Specials::nan_is_negative_zero: return (code & f.code_mask()) == f.sign_mask();
+    case Specials::none: break;
+  }
+  return false;
+}
+constexpr bool is_inf(Code code, const Format& f) noexcept {
+  return f.has_infinity() && (code & f.magnitude_mask()) == f.infinity_code();
+}
+
+constexpr Unpacked unpack(Code code, const Format& f) noexcept {
+  Unpacked u;
+  u.negative = is_negative(code, f);
+  if (is_nan(code, f)) return u.value_class = ValueClass::nan, u;
+  if (is_inf(code, f)) return u.value_class = ValueClass::inf, u;
+  const Code magnitude = magnitude_of(code, f);
+  if (f.is_integer()) {
+    u.value_class = magnitude == 0 ? ValueClass::zero : ValueClass::normal;
+    u.significand = magnitude;
+    u.exponent = f.min_quantum_exponent();
+    return u;
+  }
+  const auto field = static_cast<int>(magnitude >> f.mantissa_bits);
+  const Code mantissa = magnitude & f.mantissa_mask();
+  if (field == 0 && f.has_zero) {
+    u.value_class = mantissa == 0 ? ValueClass::zero : ValueClass::subnormal;
+    u.significand = mantissa;
+    u.exponent = f.min_quantum_exponent();
+  } else {
+    u.value_class = ValueClass::normal;
+    u.significand = mantissa | (1ull << f.mantissa_bits);
+    u.exponent = field - f.bias - f.mantissa_bits;
+  }
+  return u;
+}
+
+constexpr ValueClass classify(Code code, const Format& f) noexcept { return unpack(code, f).value_class; }
+
+// (-1)^negative * significand * 2^exponent as a double; the value must be one that double holds.
+constexpr double compose(bool negative, std::uint64_t significand, int exponent) noexcept {
+  const std::uint64_t sign = negative ? 1ull << 63 : 0;
+  if (significand == 0) return std::bit_cast<double>(sign);
+  const int length = bit_length(significand);
+  const int top = exponent + length - 1;
+  if (top < -1022) return std::bit_cast<double>(sign | significand << (exponent + 1074));
+  // The implicit bit adds one to the exponent field, hence 1022 and not 1023.
+  const std::uint64_t aligned = length <= 53 ? significand << (53 - length) : significand >> (length - 53);
+  return std::bit_cast<double>(sign | ((static_cast<std::uint64_t>(top + 1022) << 52) + aligned));
+}
+
+// Exact. A NaN keeps its sign (where the format has signs of NaN) and its payload, left-aligned, and is quiet: a
+// signalling double would change on its way through registers of some machines.
+constexpr double decode(Code code, const Format& f) noexcept {
+  const Unpacked u = unpack(code, f);
+  const std::uint64_t sign = u.negative ? 1ull << 63 : 0;
+  if (u.is_inf()) return std::bit_cast<double>(sign | 0x7FF0000000000000ull);
+  if (u.is_nan()) {
+    if (f.specials == Specials::nan_is_negative_zero) return std::bit_cast<double>(0x7FF8000000000000ull);
+    const std::uint64_t payload = (code & f.mantissa_mask()) << (52 - f.mantissa_bits);
+    return std::bit_cast<double>(sign | 0x7FF8000000000000ull | payload);
+  }
+  return compose(u.negative, u.significand, u.exponent);
+}
+
+// The limits of a format as values.
+constexpr double largest(const Format& f) noexcept { return decode(f.max_code(), f); }
+constexpr double lowest(const Format& f) noexcept { return decode(f.max_code(f.has_sign), f); }
+constexpr double smallest_normal(const Format& f) noexcept {
+  return f.is_integer() ? compose(false, 1, f.min_quantum_exponent()) : compose(false, 1, f.min_exponent());
+}
+// The smallest positive value; equal to smallest_normal where there are no subnormals.
+constexpr double smallest_positive(const Format& f) noexcept {
+  return f.has_subnormals() ? compose(false, 1, f.min_quantum_exponent()) : smallest_normal(f);
+}
+// Distance from 1 to the next value above.
+constexpr double epsilon(const Format& f) noexcept {
+  return f.is_integer() ? compose(false, 1, f.min_quantum_exponent()) : compose(false, 1, -f.mantissa_bits);
+}
+
+}  // namespace narrow

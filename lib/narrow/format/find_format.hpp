@@ -1,0 +1,78 @@
+// From a name to a format: the table, its aliases, and any "eXmY", "eXmYfn", "eXmYf". Letter case does not matter.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "narrow/format/format_table.hpp"
+
+namespace narrow {
+
+namespace detail {
+
+constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+constexpr bool same_word(std::string_view a, std::string_view b) noexcept {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (lower(a[i]) != lower(b[i])) return false;
+  return true;
+}
+
+constexpr bool has_word(std::string_view words, std::string_view word) noexcept {
+  while (!words.empty()) {
+    const std::size_t end = words.find(' ') < words.size() ? words.find(' ') : words.size();
+    if (same_word(words.substr(0, end), word)) return true;
+    words.remove_prefix(end < words.size() ? end + 1 : end);
+  }
+  return false;
+}
+
+// Takes one or two digits off the front; -1 when there is none, or when a zero leads.
+constexpr int take_number(std::string_view& text) noexcept {
+  int value = 0, digits = 0;
+  while (digits < 2 && !text.empty() && text[0] >= '0' && text[0] <= '9') {
+    value = value * 10 + (text[0] - '0');
+    text.remove_prefix(1);
+    ++digits;
+  }
+  return digits == 0 || (digits == 2 && value < 10) ? -1 : value;
+}
+
+constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
+  if (name.empty() || lower(name[0]) != 'e') return {};
+  name.remove_prefix(1);
+  const int exponent_bits = take_number(name);
+  if (exponent_bits < 1 || name.empty() || lower(name[0]) != 'm') return {};
+  name.remove_prefix(1);
+  const int mantissa_bits = take_number(name);
+  if (mantissa_bits < 0 || exponent_bits > 11 || mantissa_bits > 52) return {};
+  const bool has_nan = exponent_bits >= 2 && mantissa_bits >= 1;
+  Format f;
+  if (name.empty() && has_nan) f = ieee(exponent_bits, mantissa_bits);
+  else if (same_word(name, "fn") && has_nan) f = finite(exponent_bits, mantissa_bits, Specials::nan_only);
+  else if (same_word(name, "f")) f = finite(exponent_bits, mantissa_bits, Specials::none);
+  else return {};
+  return f.is_valid() ? std::optional<Format>(f) : std::nullopt;
+}
+
+}  // namespace detail
+
+// The row that a name or alias stands for; nullptr when there is none.
+constexpr const NamedFormat* find_row(std::string_view name) noexcept {
+  for (const NamedFormat& row : format_table)
+    if (detail::same_word(row.name, name) || detail::has_word(row.aliases, name)) return &row;
+  return nullptr;
+}
+
+constexpr std::optional<Format> find_format(std::string_view name) noexcept {
+  if (const NamedFormat* row = find_row(name)) return row->format;
+  return detail::parse_exmy(name);
+}
+
+// "fp16"_fmt at compile time; an unknown name does not compile.
+consteval Format operator""_fmt(const char* name, std::size_t size) {
+  return find_format(std::string_view(name, size)).value();
+}
+
+}  // namespace narrow

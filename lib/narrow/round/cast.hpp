@@ -1,0 +1,51 @@
+// How to lose bits: the policies of a conversion. A format says what a code means, a cast says what to do with the rest.
+#pragma once
+
+#include <cstdint>
+
+namespace narrow {
+
+enum class Rounding : std::uint8_t {
+  nearest_even,     // the nearest value, a tie to the one with an even last bit
+  nearest_away,     // the nearest, a tie to the larger magnitude
+  nearest_to_zero,  // the nearest, a tie to the smaller magnitude
+  toward_zero,      // the largest magnitude not above
+  up,               // the smallest value not below
+  down,             // the largest value not above
+  to_odd,           // the value itself, else the neighbour with an odd last bit
+  stochastic        // up with a probability equal to the rest
+};
+
+enum class Overflow : std::uint8_t {
+  to_special,  // Inf, else NaN (with the sign), else the largest finite value, where the mode rounds away from zero
+  saturate,    // the largest finite value, also for Inf
+  saturate_finite  // finite values saturate, Inf goes to the special (ONNX for the fnuz formats)
+};
+
+enum class Subnormals : std::uint8_t {
+  keep,
+  flush_results,  // a result that is subnormal after rounding becomes zero with its sign
+  flush_inputs    // an input that is subnormal in the carrier counts as zero with its sign
+};
+
+// Which code a NaN input gives. Formats without NaN give the largest positive value, integers give 0.
+enum class Nan : std::uint8_t {
+  canonical,     // every bit below the sign set, sign dropped (NVIDIA)
+  keep_sign,     // the same with the sign of the input
+  keep_payload,  // sign and upper payload bits kept, quiet bit set (IEEE 754; ARM FCVT, x86 F16C)
+  quiet,         // only the quiet bit, with the sign of the input
+  cut_payload    // the word is cut like a number: a NaN whose payload is in the lost bits becomes Inf (cvt.rna.tf32)
+};
+
+struct Cast {
+  Rounding rounding = Rounding::nearest_even;
+  Overflow overflow = Overflow::to_special;
+  Subnormals subnormals = Subnormals::keep;
+  Nan nan = Nan::canonical;
+  int random_bits = 32;       // stochastic: how many bits of the random argument count, 1 to 64
+  bool through_fp32 = false;  // a double is rounded to FP32 (nearest even) first: only where a named system does it
+
+  friend constexpr bool operator==(const Cast&, const Cast&) = default;
+};
+
+}  // namespace narrow

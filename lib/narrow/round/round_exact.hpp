@@ -1,0 +1,103 @@
+// From an exact value to a code: cut, decide, and give overflow, underflow and the specials their codes.
+#pragma once
+
+#include "narrow/base/bits.hpp"
+#include "narrow/format/decode.hpp"
+#include "narrow/round/decide.hpp"
+
+namespace narrow {
+
+// (-1)^negative * (significand + tail) * 2^exponent with tail = 0, or 0 < tail < 1 unknown when sticky. A sticky value
+// must have at least 64 bits more than the target keeps, so that the tail stays below every rounding decision.
+struct Exact {
+  bool negative = false;
+  U128 significand = 0;
+  int exponent = 0;
+  bool sticky = false;
+};
+
+namespace detail {
+
+// The code for what is beyond the largest finite value when it is not saturated.
+constexpr Code special_code(bool negative, const Format& f) noexcept {
+  if (f.has_infinity()) return f.infinity_code(negative);
+  return f.has_nan() ? f.nan_code(negative) : f.max_code(negative);
+}
+
+constexpr Code infinity_to(bool negative, const Format& f, const Cast& cast) noexcept {
+  if (negative && !f.has_sign) return f.has_nan() ? f.nan_code() : 0;
+  return cast.overflow == Overflow::saturate ? f.max_code(negative) : special_code(negative, f);
+}
+
+// payload: the upper 52 bits of a carrier's NaN payload, quiet bit first.
+constexpr Code nan_to(bool negative, std::uint64_t payload, const Format& f, const Cast& cast) noexcept {
+  if (!f.has_nan()) return f.is_integer() ? 0 : f.max_code();
+  if (cast.nan == Nan::canonical || f.specials != Specials::inf_and_nan)
+    return f.nan_code(negative && cast.nan != Nan::canonical);
+  const Code quiet_bit = 1ull << (f.mantissa_bits - 1);
+  const Code kept = payload >> (52 - f.mantissa_bits);
+  Code mantissa = f.mantissa_mask();
+  if (cast.nan == Nan::keep_payload) mantissa = kept | quiet_bit;
+  if (cast.nan == Nan::quiet) mantissa = quiet_bit;
+  if (cast.nan == Nan::cut_payload) mantissa = kept;
+  return f.with_sign(f.infinity_code() | mantissa, negative);
+}
+
+// The kernel of every rounding in the library. Integer is uint64_t (casts) or U128 (exact results of arithmetic).
+template <class Integer>
+constexpr Code round_significand(bool negative, Integer significand, int exponent, bool sticky, const Format& f,
+                                 const Cast& cast, std::uint64_t random) noexcept {
+  if (significand == 0 && !sticky) return f.zero_code(negative);
+  if (negative && !f.has_sign) return f.has_nan() ? f.nan_code() : 0;
+
+  // 1. The binade fixes the quantum 2^(binade - mantissa_bits); below the smallest normal it stays (subnormals).
+  const int top = exponent + bit_length(significand) - 1;
+  const int binade = top > f.min_exponent() ? top : f.min_exponent();
+  // Beyond twice the largest value nothing depends on the bits.
+  const bool far_beyond = binade > f.max_exponent() + 2 && binade > f.min_exponent() + 2;
+
+  // 2. Cut: kept quanta, then 64 bits of fraction, then whether anything is below them.
+  //      significand  kkkkkkkkkk|rrrrrrrr...|bbbb      kept < 2^(mantissa_bits + 1)
+  const int shift = binade - f.mantissa_bits - exponent;
+  std::uint64_t kept = 0, rest = 0;
+  bool below = sticky;
+  if (shift <= 0) {
+    kept = static_cast<std::uint64_t>(significand << -shift);
+  } else {
+    kept = static_cast<std::uint64_t>(shift_right(significand, shift));
+    if (shift < 64) {
+      rest = static_cast<std::uint64_t>(significand) << (64 - shift);
+    } else {
+      rest = static_cast<std::uint64_t>(shift_right(significand, shift - 64));
+      below = below || loses_bits(significand, shift - 64);
+    }
+  }
+  if (decide(cast, negative, (kept & 1) != 0, rest, below, random)) ++kept;
+
+  // 3. The magnitude code. The implicit bit of kept adds one to the exponent field, and a carry out of the mantissa
+  //    moves into the next binade by itself:  0 1111 + 1 -> 1 0000.
+  Code magnitude = 0;
+  if (!far_beyond) {
+    magnitude = (static_cast<Code>(binade - f.min_exponent()) << f.mantissa_bits) + kept;
+    if (!f.has_zero) {  // field 0 is a binade: no implicit bit to count, and nothing below the smallest value
+      const Code implicit = 1ull << f.mantissa_bits;
+      magnitude = magnitude > implicit ? magnitude - implicit : 0;
+    }
+  }
+
+  // 4. Overflow. A mode that would not move a value just below the next one up stays at the largest finite value.
+  if (far_beyond || magnitude > f.max_magnitude(negative)) {
+    const bool outward = decide(cast, negative, true, ~0ull, true, ~0ull);
+    return outward && cast.overflow == Overflow::to_special ? special_code(negative, f) : f.max_code(negative);
+  }
+  if (cast.subnormals == Subnormals::flush_results && f.has_subnormals() && magnitude <= f.mantissa_mask()) magnitude = 0;
+  return magnitude == 0 ? f.zero_code(negative) : f.with_sign(magnitude, negative);
+}
+
+}  // namespace detail
+
+constexpr Code round_exact(const Exact& x, const Format& f, const Cast& cast = {}, std::uint64_t random = 0) noexcept {
+  return detail::round_significand(x.negative, x.significand, x.exponent, x.sticky, f, cast, random);
+}
+
+}  // namespace narrow
