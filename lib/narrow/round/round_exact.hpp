@@ -43,6 +43,24 @@ constexpr Code nan_to(bool negative, std::uint64_t payload, const Format& f, con
   return f.with_sign(f.infinity_code() | mantissa, negative);
 }
 
+// A magnitude cut at a bit: whole quanta, then 64 bits of fraction, then whether anything is below them.
+//      kkkkkkkkkk|rrrrrrrr...|bbbb
+struct Cut {
+  std::uint64_t kept;
+  std::uint64_t rest;
+  bool below;
+};
+
+// shift: how many bits of the significand are fraction; negative when the quantum is finer than the last bit.
+template <class Integer>
+constexpr Cut cut_at(Integer significand, int shift, bool sticky) noexcept {
+  if (shift <= 0) return {static_cast<std::uint64_t>(significand << -shift), 0, sticky};
+  const auto kept = static_cast<std::uint64_t>(shift_right(significand, shift));
+  if (shift < 64) return {kept, static_cast<std::uint64_t>(significand) << (64 - shift), sticky};
+  return {kept, static_cast<std::uint64_t>(shift_right(significand, shift - 64)),
+          sticky || loses_bits(significand, shift - 64)};
+}
+
 // The kernel of every rounding in the library. Integer is uint64_t (casts) or U128 (exact results of arithmetic).
 template <class Integer>
 constexpr Code round_significand(bool negative, Integer significand, int exponent, bool sticky, const Format& f,
@@ -53,26 +71,12 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
   // 1. The binade fixes the quantum 2^(binade - mantissa_bits); below the smallest normal it stays (subnormals).
   const int top = exponent + bit_length(significand) - 1;
   const int binade = top > f.min_exponent() ? top : f.min_exponent();
-  // Beyond twice the largest value nothing depends on the bits.
+  // Beyond four times the largest value nothing depends on the bits (and the code below would not fit).
   const bool far_beyond = binade > f.max_exponent() + 2 && binade > f.min_exponent() + 2;
 
-  // 2. Cut: kept quanta, then 64 bits of fraction, then whether anything is below them.
-  //      significand  kkkkkkkkkk|rrrrrrrr...|bbbb      kept < 2^(mantissa_bits + 1)
-  const int shift = binade - f.mantissa_bits - exponent;
-  std::uint64_t kept = 0, rest = 0;
-  bool below = sticky;
-  if (shift <= 0) {
-    kept = static_cast<std::uint64_t>(significand << -shift);
-  } else {
-    kept = static_cast<std::uint64_t>(shift_right(significand, shift));
-    if (shift < 64) {
-      rest = static_cast<std::uint64_t>(significand) << (64 - shift);
-    } else {
-      rest = static_cast<std::uint64_t>(shift_right(significand, shift - 64));
-      below = below || loses_bits(significand, shift - 64);
-    }
-  }
-  if (decide(cast, negative, (kept & 1) != 0, rest, below, random)) ++kept;
+  // 2. Cut and decide. kept < 2^(mantissa_bits + 1) before the decision.
+  const Cut cut = cut_at(significand, binade - f.mantissa_bits - exponent, sticky);
+  const Code kept = cut.kept + (decide(cast, negative, (cut.kept & 1) != 0, cut.rest, cut.below, random) ? 1 : 0);
 
   // 3. The magnitude code. The implicit bit of kept adds one to the exponent field, and a carry out of the mantissa
   //    moves into the next binade by itself:  0 1111 + 1 -> 1 0000.
