@@ -13,8 +13,8 @@ HEADER = """# What real systems do when they convert float32 and float64 to narr
 # 'differ from rounding once N, via f32 M': finite inputs whose code is not the one that this system gives for
 # the double rounded to odd float32 (N = 0: it rounds once) or rounded to the nearest float32 (M = 0: goes via f32).
 """
-MADE = """# Made 2026-11 on one NVIDIA H200 by record_cuda.cu (nvcc -O3 -arch=sm_90a), record_torch.py and record_ml_dtypes.py,
-# each run with edge_inputs.txt, then assemble.py. Device code for cuda; torch = eager on CUDA; torch-cpu = eager on x86-64.
+MADE = """# Made 2026-11 on one NVIDIA H200 (driver 580.159.04, CUDA 13.0) by record_cuda.cu (nvcc -O3 -arch=sm_90a),
+# record_torch.py and record_ml_dtypes.py, each run with edge_inputs.txt, then assemble.py. Device code for cuda; torch = eager on CUDA; torch-cpu = eager on x86-64.
 """
 
 

@@ -65,7 +65,7 @@ def record(system, device, edges, spec64):
     e32 = edges.to(torch.int32).view(torch.float32).to(device)
     e64 = widen(edges).view(torch.float64).to(device)
     for name, dtype in FORMATS:
-        row = f"{system}\t{name}\tnearest_even"
+        row = f"{system}\t{name}\t" + "nearest_even"  # e8m0 has one significant bit: a tie goes up
         h = 0
         for start in range(0, 1 << 32, CHUNK):
             i = torch.arange(start, start + CHUNK, device="cuda")

@@ -10,12 +10,12 @@ namespace detail {
 
 inline constexpr std::uint64_t quiet_payload = 1ull << 51;
 
-constexpr Code invalid(const Format& f, const Cast& cast) noexcept { return nan_to(false, quiet_payload, f, cast); }
+constexpr Code invalid(const Format& f, const Cast& cast) noexcept { return nan_to(false, quiet_payload, f, cast.nan); }
 
 constexpr Code propagate(Code code, const Format& from, const Format& to, const Cast& cast) noexcept {
   const std::uint64_t payload =
       from.specials == Specials::inf_and_nan ? (code & from.mantissa_mask()) << (52 - from.mantissa_bits) : quiet_payload;
-  return nan_to(is_negative(code, from) && from.specials != Specials::nan_is_negative_zero, payload, to, cast);
+  return nan_to(is_negative(code, from) && from.specials != Specials::nan_is_negative_zero, payload, to, cast.nan);
 }
 
 // flush_inputs: an operand that is subnormal counts as zero with its sign.

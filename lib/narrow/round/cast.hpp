@@ -28,13 +28,24 @@ enum class Subnormals : std::uint8_t {
   flush_inputs    // an input that is subnormal in the carrier counts as zero with its sign
 };
 
-// Which code a NaN input gives. Formats without NaN give the largest positive value, integers give 0.
+// Which code a NaN input gives. Formats without NaN give the largest positive value, integers give 0, unless said.
 enum class Nan : std::uint8_t {
   canonical,     // every bit below the sign set, sign dropped (NVIDIA)
   keep_sign,     // the same with the sign of the input
   keep_payload,  // sign and upper payload bits kept, quiet bit set (IEEE 754; ARM FCVT, x86 F16C)
   quiet,         // only the quiet bit, with the sign of the input
-  cut_payload    // the word is cut like a number: a NaN whose payload is in the lost bits becomes Inf (cvt.rna.tf32)
+  cut_payload,   // the word is cut like a number: a NaN whose payload is in the lost bits becomes Inf (cvt.rna.tf32)
+  turned_zero    // as quiet; without NaN in the format, zero with the sign turned (ml_dtypes' FP6 and FP4)
+};
+
+// What a format without a sign (e8m0) makes of a negative value.
+enum class Negative : std::uint8_t { to_nan, to_magnitude };
+
+// What a format without zero (e8m0, smallest value 2^-127) makes of the values near zero.
+enum class NearZero : std::uint8_t {
+  by_value,       // rounded like any other; zero gives the smallest value
+  by_field,       // code 0 stands for zero while rounding: (2^-127, 2^-126) lies half way up (torch, ONNX)
+  by_field_no_zero  // the same, and zero itself is NaN (ml_dtypes)
 };
 
 struct Cast {
@@ -44,6 +55,9 @@ struct Cast {
   Nan nan = Nan::canonical;
   int random_bits = 32;       // stochastic: how many bits of the random argument count, 1 to 64
   bool through_fp32 = false;  // a double is rounded to FP32 (nearest even) first: only where a named system does it
+  bool double_keeps_nan = false;  // a NaN that comes as a double follows keep_payload instead (CUDA)
+  Negative negative = Negative::to_nan;
+  NearZero near_zero = NearZero::by_value;
 
   friend constexpr bool operator==(const Cast&, const Cast&) = default;
 };

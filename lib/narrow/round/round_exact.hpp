@@ -24,22 +24,30 @@ constexpr Code special_code(bool negative, const Format& f) noexcept {
   return f.has_nan() ? f.nan_code(negative) : f.max_code(negative);
 }
 
+constexpr bool is_unsigned_nan(bool negative, const Format& f, const Cast& cast) noexcept {
+  return negative && !f.has_sign && cast.negative == Negative::to_nan;
+}
+
 constexpr Code infinity_to(bool negative, const Format& f, const Cast& cast) noexcept {
-  if (negative && !f.has_sign) return f.has_nan() ? f.nan_code() : 0;
+  if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
+  negative = negative && f.has_sign;
   return cast.overflow == Overflow::saturate ? f.max_code(negative) : special_code(negative, f);
 }
 
 // payload: the upper 52 bits of a carrier's NaN payload, quiet bit first.
-constexpr Code nan_to(bool negative, std::uint64_t payload, const Format& f, const Cast& cast) noexcept {
-  if (!f.has_nan()) return f.is_integer() ? 0 : f.max_code();
-  if (cast.nan == Nan::canonical || f.specials != Specials::inf_and_nan)
-    return f.nan_code(negative && cast.nan != Nan::canonical);
+constexpr Code nan_to(bool negative, std::uint64_t payload, const Format& f, Nan rule) noexcept {
+  if (!f.has_nan()) {
+    if (rule == Nan::turned_zero) return f.zero_code(!negative);
+    return f.is_integer() ? 0 : f.max_code();
+  }
+  if (rule == Nan::canonical || f.specials != Specials::inf_and_nan)
+    return f.nan_code(negative && rule != Nan::canonical);
   const Code quiet_bit = 1ull << (f.mantissa_bits - 1);
   const Code kept = payload >> (52 - f.mantissa_bits);
   Code mantissa = f.mantissa_mask();
-  if (cast.nan == Nan::keep_payload) mantissa = kept | quiet_bit;
-  if (cast.nan == Nan::quiet) mantissa = quiet_bit;
-  if (cast.nan == Nan::cut_payload) mantissa = kept;
+  if (rule == Nan::keep_payload) mantissa = kept | quiet_bit;
+  if (rule == Nan::quiet || rule == Nan::turned_zero) mantissa = quiet_bit;
+  if (rule == Nan::cut_payload) mantissa = kept;
   return f.with_sign(f.infinity_code() | mantissa, negative);
 }
 
@@ -65,14 +73,20 @@ constexpr Cut cut_at(Integer significand, int shift, bool sticky) noexcept {
 template <class Integer>
 constexpr Code round_significand(bool negative, Integer significand, int exponent, bool sticky, const Format& f,
                                  const Cast& cast, std::uint64_t random) noexcept {
-  if (significand == 0 && !sticky) return f.zero_code(negative);
-  if (negative && !f.has_sign) return f.has_nan() ? f.nan_code() : 0;
+  if (significand == 0 && !sticky) {
+    const bool zero_is_nan = !f.has_zero && cast.near_zero == NearZero::by_field_no_zero;
+    return zero_is_nan ? f.nan_code() : f.zero_code(negative);
+  }
+  if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
+  negative = negative && f.has_sign;
 
   // 1. The binade fixes the quantum 2^(binade - mantissa_bits); below the smallest normal it stays (subnormals).
+  const bool field_0_is_zero = f.has_zero || cast.near_zero != NearZero::by_value;
+  const int min_exponent = field_0_is_zero ? 1 - f.bias : -f.bias;
   const int top = exponent + bit_length(significand) - 1;
-  const int binade = top > f.min_exponent() ? top : f.min_exponent();
+  const int binade = top > min_exponent ? top : min_exponent;
   // Beyond four times the largest value nothing depends on the bits (and the code below would not fit).
-  const bool far_beyond = binade > f.max_exponent() + 2 && binade > f.min_exponent() + 2;
+  const bool far_beyond = binade > f.max_exponent() + 2 && binade > min_exponent + 2;
 
   // 2. Cut and decide. kept < 2^(mantissa_bits + 1) before the decision.
   const Cut cut = cut_at(significand, binade - f.mantissa_bits - exponent, sticky);
@@ -82,8 +96,8 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
   //    moves into the next binade by itself:  0 1111 + 1 -> 1 0000.
   Code magnitude = 0;
   if (!far_beyond) {
-    magnitude = (static_cast<Code>(binade - f.min_exponent()) << f.mantissa_bits) + kept;
-    if (!f.has_zero) {  // field 0 is a binade: no implicit bit to count, and nothing below the smallest value
+    magnitude = (static_cast<Code>(binade - min_exponent) << f.mantissa_bits) + kept;
+    if (!field_0_is_zero) {  // field 0 is a binade: no implicit bit to count, and nothing below the smallest value
       const Code implicit = 1ull << f.mantissa_bits;
       magnitude = magnitude > implicit ? magnitude - implicit : 0;
     }

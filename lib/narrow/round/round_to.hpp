@@ -30,8 +30,10 @@ constexpr Code encode(T x, const Format& f, const Cast& cast = {}, std::uint64_t
   constexpr Format carrier = detail::carrier_format<T>;
   const Code bits = detail::carrier_code(x);
   const Unpacked u = unpack(bits, carrier);
-  if (u.is_nan())
-    return detail::nan_to(u.negative, (bits & carrier.mantissa_mask()) << (52 - carrier.mantissa_bits), f, cast);
+  if (u.is_nan()) {
+    const Nan rule = sizeof(T) == 8 && cast.double_keeps_nan ? Nan::keep_payload : cast.nan;
+    return detail::nan_to(u.negative, (bits & carrier.mantissa_mask()) << (52 - carrier.mantissa_bits), f, rule);
+  }
   if (u.is_inf()) return detail::infinity_to(u.negative, f, cast);
   if (u.value_class == ValueClass::subnormal && cast.subnormals == Subnormals::flush_inputs)
     return f.zero_code(u.negative);
