@@ -10,7 +10,7 @@ namespace {
 
 // Edit distance in half steps: a letter more, less or other costs 2, two neighbours swapped cost 1, because fp61 is
 // rather a mistyped fp16 than a mistyped fp64. Letter case costs nothing, and '-' is '_'.
-constexpr std::size_t edit = 2, swap = 1;
+constexpr std::size_t edit = 2, swapped = 1;
 
 char plain(char c) noexcept { return c == '-' ? '_' : detail::lower(c); }
 
@@ -29,7 +29,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
       const bool same = plain(a[i - 1]) == plain(b[j - 1]);
       row[j] = std::min({above[j] + edit, row[j - 1] + edit, above[j - 1] + (same ? 0 : edit)});
       if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) && plain(a[i - 2]) == plain(b[j - 1]))
-        row[j] = std::min(row[j], rows[(i + 1) % 3][j - 2] + swap);
+        row[j] = std::min(row[j], rows[(i + 1) % 3][j - 2] + swapped);
     }
   }
   return rows[a.size() % 3][b.size()];

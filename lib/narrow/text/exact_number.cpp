@@ -98,7 +98,7 @@ std::partial_ordering compare(const ExactNumber& a, const ExactNumber& b) {
 
 Code round_number(const ExactNumber& x, const Format& f, const Cast& cast, std::uint64_t random) {
   constexpr std::uint64_t quiet_payload = 1ull << 51;
-  if (x.kind == NumberKind::nan) return detail::nan_to(x.negative, quiet_payload, f, cast);
+  if (x.kind == NumberKind::nan) return detail::nan_to(x.negative, quiet_payload, f, cast.nan);
   if (x.kind == NumberKind::inf) return detail::infinity_to(x.negative, f, cast);
   const Exact exact = leading_bits(x);
   if (!cast.through_fp32) return round_exact(exact, f, cast, random);

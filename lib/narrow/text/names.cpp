@@ -1,5 +1,6 @@
 #include "narrow/text/names.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "narrow/base/error.hpp"

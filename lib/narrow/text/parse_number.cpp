@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "narrow/base/error.hpp"
 #include "narrow/text/characters.hpp"
@@ -80,7 +81,7 @@ std::optional<std::int64_t> take_exponent(std::string_view& text, char letter) {
     text.remove_prefix(1);
   }
   if (text.empty() || detail::digit_value(text[0], 10) < 0) return {};
-  constexpr std::int64_t beyond = 1000000000000000000;
+  constexpr std::int64_t beyond = 100000000000000000;  // ten times it still fits
   std::int64_t exponent = 0;
   while (!text.empty() && detail::digit_value(text[0], 10) >= 0) {
     if (exponent < beyond) exponent = exponent * 10 + detail::digit_value(text[0], 10);

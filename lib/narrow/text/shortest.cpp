@@ -1,4 +1,6 @@
 // The fewest decimal digits that still name a code, and among those the ones closest to its value.
+#include <cmath>
+
 #include "narrow/text/decimal_layout.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/print.hpp"
@@ -34,10 +36,14 @@ bool successor_is_closer(const Decimal& all, std::size_t n) {
 
 // The values that nearest_even reads as one code form an interval around its value, so when any decimal of n digits is
 // in it, then one of the two around the value is. Asking the reader itself makes every end of the interval right: the
-// binade seam, the largest value, formats without zero or without Inf.
+// binade seam, the largest value, formats without zero. Only where values saturate the interval has no end: there a
+// decimal must also be within half a quantum, or int8 would write -128 as -200.
 Decimal shortest_decimal(Code code, const Format& f, const ExactNumber& x) {
   const Decimal all = detail::exact_decimal(x);
-  const auto reads_back = [&](const Decimal& d) { return round_number(value_of(x.negative, d), f) == code; };
+  const auto reads_back = [&](const Decimal& d) {
+    const ExactNumber candidate = value_of(x.negative, d);
+    return round_number(candidate, f) == code && std::fabs(ulp_error(candidate, code, f)) <= 0.5;
+  };
   for (std::size_t n = 1; n < all.digits.size(); ++n) {
     const Decimal below{all.digits.substr(0, n), all.exponent};
     const Decimal above = successor(below);

@@ -1,6 +1,7 @@
 // How far a result is from its exact input, in units of the last place.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/exact_number.hpp"
