@@ -8,46 +8,49 @@ namespace narrow::detail {
 
 // How float lanes reach the target's quantum.
 enum class Way : std::uint8_t {
-  anchor,  // add and subtract a power of two whose last bit is the quantum: range within that of float
-  field,   // the format has float's exponents: round the word at a fixed bit
+  anchor,  // add a power of two whose last bit is the quantum: the format's range lies within that of float
+  field,   // the format has float's exponents (bf16, tf32): round the word at a fixed bit
+  power,   // the format has no mantissa (e8m0): exponent field plus a decision
+  half,    // fp16 to nearest even as the CPU converts it
   scalar   // no lanes: one element at a time
 };
 
-// What a code array needs to look like in the end. Words are float bits (values) or codes.
-struct Target {
-  std::uint32_t overflow[2];  // by sign, with the sign
-  std::uint32_t infinity[2];
-  std::uint32_t nan_keep;  // bits of the NaN word that stay (after the shift to the target, for codes)
-  std::uint32_t nan_or[2];    // and what is set, by sign
-  std::uint32_t zero[2];      // the words of +0 and -0
+// What else a result needs after its magnitude is rounded; the shorter the kernel the faster.
+enum class Finish : std::uint8_t {
+  plain,          // both signs overflow alike, and there is a -0
+  by_sign,        // overflow depends on the sign (directed modes)
+  unsigned_zero,  // there is no -0
+  integer,        // two's complement
+  full            // all of it, and subnormals flushed
 };
 
+// Words are float bits when values come out, codes when codes do.
 struct RoundPlan {
   Way way = Way::scalar;
-  Rounding rounding = Rounding::nearest_even;
-  std::uint32_t min_exponent_bits = 0;  // float bits of the smallest normal value (its exponent field)
-  std::uint32_t anchor_shift = 0;       // (23 - m) << 23: from the exponent of x to that of the anchor
-  int cut = 0;                          // 23 - m: bits of the word below the target's last bit
-  std::uint32_t overflow_from[2] = {};  // by sign: the smallest magnitude word beyond the largest finite value
+  int cut = 0;                          // 23 - m: bits of a float's word below the target's last bit
+  std::uint32_t min_exponent_bits = 0;  // anchor: float bits of the smallest normal value
+  std::uint32_t anchor_shift = 0;       // anchor: cut << 23, from the exponent of x to that of the anchor
+  std::uint32_t code_offset = 0;        // anchor: what the code of an exponent field counts too much
+  std::uint32_t sign_word = 0;          // the sign bit of the result; 0 where there is none
+  int sign_shift = 0;                   // from bit 31 to the sign bit of the result
+  std::uint32_t code_mask = ~0u;        // the bits of the result
+  bool twos_complement = false;
+  // A magnitude above these words (by sign) gives these results instead; 0x7FFFFFFF when no finite one does.
+  std::uint32_t overflow_above[2] = {};
+  std::uint32_t overflow_word[2] = {};
+  std::uint32_t beyond_sign = 0;          // the sign bit of overflow_word[1] where overflow_word[0] has none
+  std::uint32_t largest_word = 0;         // stochastic: a rounded magnitude above it has overflowed too
+  std::uint32_t zero_word[2] = {};        // by sign
   std::uint32_t flush_inputs_below = 0;   // magnitudes below count as zero
-  std::uint32_t flush_results_below = 0;  // results (as float words) below become zero
-  bool plain = false;  // one overflow word and threshold for both signs and Inf, one NaN word, a negative zero, no flush
+  std::uint32_t flush_results_below = 0;  // results (as float words or codes, without sign) below become zero
+  // power: from this fraction on (23 bits) the exponent grows; what negatives become (or -1: their magnitude)
+  std::uint32_t grow_from = 0;
+  std::int32_t negative_word = -1;
+  Finish finish = Finish::full;
 };
 
-// The first magnitude word (float bits without sign) for which is_beyond holds; is_beyond is false, then true.
-template <class Predicate>
-constexpr std::uint32_t first_word(const Predicate& is_beyond) noexcept {
-  std::uint32_t low = 0, high = 0x7F800000;  // Inf is beyond whatever finite words are
-  while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (is_beyond(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
-RoundPlan make_round_plan(const Format& f, const Cast& cast);
-Target value_target(const Format& f, const Cast& cast);
-Target code_target(const Format& f, const Cast& cast);
+// For round_array and for encode_array. Every result that is Inf or NaN in the input is left to the scalar functions.
+RoundPlan value_plan(const Format& f, const Cast& cast);
+RoundPlan code_plan(const Format& f, const Cast& cast);
 
 }  // namespace narrow::detail

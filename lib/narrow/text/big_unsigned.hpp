@@ -23,12 +23,12 @@ class BigUnsigned {
   BigUnsigned& multiply_by_power_of_five(int n);
   BigUnsigned& operator<<=(int n);
   BigUnsigned& operator+=(const BigUnsigned& other);
-  BigUnsigned& operator-=(const BigUnsigned& other);    // other must not be larger
+  BigUnsigned& operator-=(const BigUnsigned& other);     // other must not be larger
   std::uint32_t divide(std::uint32_t divisor) noexcept;  // leaves the quotient, returns the remainder
 
-  U128 bits_from(int n) const noexcept;         // floor(x / 2^n) mod 2^128
-  bool has_bits_below(int n) const noexcept;    // x mod 2^n != 0
-  std::string to_digits() const;                // decimal, "0" for 0
+  U128 bits_from(int n) const noexcept;       // floor(x / 2^n) mod 2^128
+  bool has_bits_below(int n) const noexcept;  // x mod 2^n != 0
+  std::string to_digits() const;              // decimal, "0" for 0
 
   friend std::strong_ordering operator<=>(const BigUnsigned& a, const BigUnsigned& b) noexcept;
   friend bool operator==(const BigUnsigned&, const BigUnsigned&) = default;

@@ -11,51 +11,21 @@ namespace narrow {
 
 namespace {
 
-// One row an enumerator, in the order of the enumeration.
+// What parses as which enumerator, besides its own name.
 template <class Enum>
-struct NamedValue {
+struct Choice {
   Enum value;
-  std::string_view name;
   std::string_view aliases = "";  // separated by spaces
 };
 
-constexpr NamedValue<Rounding> rounding_names[] = {
-    {Rounding::nearest_even, "nearest_even", "rne rn"},
-    {Rounding::nearest_away, "nearest_away", "rna"},
-    {Rounding::nearest_to_zero, "nearest_to_zero"},
-    {Rounding::toward_zero, "toward_zero", "rz"},
-    {Rounding::up, "up", "ru rp"},
-    {Rounding::down, "down", "rd rm"},
-    {Rounding::to_odd, "to_odd", "ro"},
-    {Rounding::stochastic, "stochastic", "sr"},
+constexpr Choice<Rounding> roundings[] = {
+    {Rounding::nearest_even, "rne rn"}, {Rounding::nearest_away, "rna"}, {Rounding::nearest_to_zero},
+    {Rounding::toward_zero, "rz"},      {Rounding::up, "ru rp"},         {Rounding::down, "rd rm"},
+    {Rounding::to_odd, "ro"},           {Rounding::stochastic, "sr"},
 };
-constexpr NamedValue<Overflow> overflow_names[] = {
-    {Overflow::to_special, "to_special"},
-    {Overflow::saturate, "saturate"},
-    {Overflow::saturate_finite, "saturate_finite"},
-};
-constexpr NamedValue<Subnormals> subnormals_names[] = {
-    {Subnormals::keep, "keep"},
-    {Subnormals::flush_results, "flush_results"},
-    {Subnormals::flush_inputs, "flush_inputs"},
-};
-constexpr NamedValue<Nan> nan_names[] = {
-    {Nan::canonical, "canonical"}, {Nan::keep_sign, "keep_sign"},     {Nan::keep_payload, "keep_payload"},
-    {Nan::quiet, "quiet"},         {Nan::cut_payload, "cut_payload"},
-};
-constexpr NamedValue<ValueClass> value_class_names[] = {
-    {ValueClass::zero, "zero"}, {ValueClass::subnormal, "subnormal"}, {ValueClass::normal, "normal"},
-    {ValueClass::inf, "inf"},   {ValueClass::nan, "nan"},
-};
-
-template <class Enum, std::size_t N>
-constexpr bool in_order(const NamedValue<Enum> (&rows)[N]) {
-  for (std::size_t i = 0; i < N; ++i)
-    if (static_cast<std::size_t>(rows[i].value) != i) return false;
-  return true;
-}
-static_assert(in_order(rounding_names) && in_order(overflow_names) && in_order(subnormals_names));
-static_assert(in_order(nan_names) && in_order(value_class_names));
+constexpr Choice<Overflow> overflows[] = {{Overflow::to_special}, {Overflow::saturate}, {Overflow::saturate_finite}};
+constexpr Choice<Subnormals> subnormals[] = {
+    {Subnormals::keep}, {Subnormals::flush_results}, {Subnormals::flush_inputs}};
 
 void add_words(std::vector<std::string_view>& words, std::string_view list) {
   while (!list.empty()) {
@@ -74,38 +44,82 @@ std::string unknown(std::string_view what, std::string_view word, const std::vec
 }
 
 template <class Enum>
-Enum parse_enum(std::string_view what, std::string_view word, std::span<const NamedValue<Enum>> rows) {
-  std::string with_underscores(word);
-  for (char& c : with_underscores)
-    if (c == '-') c = '_';
+Enum parse_enum(std::string_view what, std::string_view word, std::span<const Choice<Enum>> choices) {
+  std::string spelled(word);
+  std::replace(spelled.begin(), spelled.end(), '-', '_');
   std::vector<std::string_view> accepted;
-  for (const auto& row : rows) {
-    if (detail::same_word(row.name, with_underscores) || detail::has_word(row.aliases, with_underscores))
-      return row.value;
-    accepted.push_back(row.name);
+  std::string list;
+  for (const auto& [value, aliases] : choices) {
+    if (detail::same_word(name_of(value), spelled) || detail::has_word(aliases, spelled)) return value;
+    accepted.push_back(name_of(value));
+    list += " " + std::string(name_of(value));
+    if (!aliases.empty()) list += " (" + std::string(aliases) + ")";
   }
-  std::string text;
-  for (const auto& row : rows) {
-    text += " " + std::string(row.name);
-    if (!row.aliases.empty()) text += " (" + std::string(row.aliases) + ")";
-    add_words(accepted, row.aliases);
-  }
-  throw Error(unknown(what, word, accepted) + text);
+  for (const auto& choice : choices) add_words(accepted, choice.aliases);  // last: a full name is the better guess
+  throw Error(unknown(what, word, accepted) + list);
 }
 
 }  // namespace
 
-std::string_view name_of(Rounding r) { return rounding_names[static_cast<std::size_t>(r)].name; }
-std::string_view name_of(Overflow o) { return overflow_names[static_cast<std::size_t>(o)].name; }
-std::string_view name_of(Subnormals s) { return subnormals_names[static_cast<std::size_t>(s)].name; }
-std::string_view name_of(Nan n) { return nan_names[static_cast<std::size_t>(n)].name; }
-std::string_view name_of(ValueClass c) { return value_class_names[static_cast<std::size_t>(c)].name; }
-
-Rounding parse_rounding(std::string_view name) { return parse_enum<Rounding>("rounding", name, rounding_names); }
-Overflow parse_overflow(std::string_view name) { return parse_enum<Overflow>("overflow", name, overflow_names); }
-Subnormals parse_subnormals(std::string_view name) {
-  return parse_enum<Subnormals>("subnormals", name, subnormals_names);
+// Switches, so that the compiler names a forgotten enumerator.
+std::string_view name_of(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::nearest_even: return "nearest_even";
+    case Rounding::nearest_away: return "nearest_away";
+    case Rounding::nearest_to_zero: return "nearest_to_zero";
+    case Rounding::toward_zero: return "toward_zero";
+    case Rounding::up: return "up";
+    case Rounding::down: return "down";
+    case Rounding::to_odd: return "to_odd";
+    case Rounding::stochastic: return "stochastic";
+  }
+  return {};
 }
+
+std::string_view name_of(Overflow overflow) {
+  switch (overflow) {
+    case Overflow::to_special: return "to_special";
+    case Overflow::saturate: return "saturate";
+    case Overflow::saturate_finite: return "saturate_finite";
+  }
+  return {};
+}
+
+std::string_view name_of(Subnormals rule) {
+  switch (rule) {
+    case Subnormals::keep: return "keep";
+    case Subnormals::flush_results: return "flush_results";
+    case Subnormals::flush_inputs: return "flush_inputs";
+  }
+  return {};
+}
+
+std::string_view name_of(Nan rule) {
+  switch (rule) {
+    case Nan::canonical: return "canonical";
+    case Nan::keep_sign: return "keep_sign";
+    case Nan::keep_payload: return "keep_payload";
+    case Nan::quiet: return "quiet";
+    case Nan::cut_payload: return "cut_payload";
+    case Nan::turned_zero: return "turned_zero";
+  }
+  return {};
+}
+
+std::string_view name_of(ValueClass value_class) {
+  switch (value_class) {
+    case ValueClass::zero: return "zero";
+    case ValueClass::subnormal: return "subnormal";
+    case ValueClass::normal: return "normal";
+    case ValueClass::inf: return "inf";
+    case ValueClass::nan: return "nan";
+  }
+  return {};
+}
+
+Rounding parse_rounding(std::string_view name) { return parse_enum<Rounding>("rounding", name, roundings); }
+Overflow parse_overflow(std::string_view name) { return parse_enum<Overflow>("overflow", name, overflows); }
+Subnormals parse_subnormals(std::string_view name) { return parse_enum<Subnormals>("subnormals", name, subnormals); }
 
 Format require_format(std::string_view name) {
   if (const auto format = find_format(name)) return *format;

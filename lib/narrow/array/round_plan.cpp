@@ -1,0 +1,127 @@
+#include "narrow/array/round_plan.hpp"
+
+#include "narrow/array/lanes_simd.hpp"
+
+namespace narrow::detail {
+
+namespace {
+
+float from_word(std::uint32_t word) { return std::bit_cast<float>(word); }
+
+// The largest finite magnitude word for which holds(word) is true, given that it is true up to some word and false from
+// there on; ~0 when it is false at once.
+template <class Predicate>
+std::uint32_t last_word(const Predicate& holds) {
+  std::uint32_t low = 0, high = 0x7F800000;  // holds below low, fails from high on
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+bool has_float_exponents(const Format& f) {
+  return f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::inf_and_nan && f.has_sign;
+}
+
+// The anchor c = 2^(E + cut) of every finite magnitude in range, its 2^-24 (half a quantum) and 2^55 / c must be floats,
+// and x + c must not round twice: at most 22 mantissa bits.
+bool anchor_is_float(const Format& f) {
+  const int cut = 23 - f.mantissa_bits;
+  const bool range = f.min_exponent() >= -70 && f.min_quantum_exponent() >= -140 && f.max_exponent() + 2 + cut <= 126;
+  return f.has_zero && f.has_sign && cut >= 1 && range;
+}
+
+Way choose_way(const Format& f, const Cast& cast) {
+  if (cast.rounding == Rounding::stochastic && cast.random_bits > 32) return Way::scalar;
+  if (!f.has_zero && !f.has_sign && f.exponent_bits == 8 && f.mantissa_bits == 0 && f.bias == 127 &&
+      cast.subnormals == Subnormals::keep)
+    return Way::power;
+  if (has_float_exponents(f)) return Way::field;
+  if (has_half_lanes && f == "fp16"_fmt && cast == Cast{.nan = cast.nan, .random_bits = cast.random_bits}) return Way::half;
+  return anchor_is_float(f) ? Way::anchor : Way::scalar;
+}
+
+// The largest magnitude word that does not overflow: its rounding in the same format with one more exponent bit (for
+// integers two more digits) is still a value of the format. Stochastic: that may not overflow, whatever the random word.
+std::uint32_t last_in_range(const Format& f, const Cast& cast, bool negative, Way way) {
+  // Words at a fixed bit carry into the word of Inf by themselves.
+  if (way == Way::power || (way == Way::field && cast.overflow == Overflow::to_special)) return 0x7FFFFFFF;
+  Format larger = f;
+  if (f.is_integer()) larger.mantissa_bits += 2, larger.bias -= 2;
+  else larger.exponent_bits += 1, larger.specials = Specials::none;
+  Cast rounding{.rounding = cast.rounding == Rounding::stochastic ? Rounding::toward_zero : cast.rounding};
+  const double limit = negative ? -lowest(f) : largest(f);
+  return last_word([&](std::uint32_t word) {
+    const double value = static_cast<double>(from_word(word));
+    const double rounded = round_to(negative ? -value : value, larger, rounding);
+    return (negative ? -rounded : rounded) <= limit;
+  });
+}
+
+Finish choose_finish(const Format& f, const Cast& cast, const RoundPlan& p) {
+  const bool directed = cast.rounding == Rounding::up || cast.rounding == Rounding::down;
+  if (cast.subnormals != Subnormals::keep || p.way == Way::power) return Finish::full;
+  if (f.has_negative_zero()) return directed ? Finish::by_sign : Finish::plain;
+  if (cast.rounding != Rounding::nearest_even) return Finish::full;
+  return f.twos_complement ? Finish::integer : Finish::unsigned_zero;
+}
+
+// to_word: the result of a float as the kernel writes it, with a random word that always rounds up.
+template <class ToWord>
+RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
+  RoundPlan p;
+  p.way = choose_way(f, cast);
+  if (p.way == Way::scalar) return p;
+  p.cut = 23 - f.mantissa_bits;
+  p.twos_complement = f.twos_complement;
+  if (p.way == Way::anchor) {
+    p.min_exponent_bits = static_cast<std::uint32_t>(f.min_exponent() + 127) << 23;
+    p.anchor_shift = static_cast<std::uint32_t>(p.cut) << 23;
+    // s = x + c has the word c + kept, and the code is ((E - min_exponent) << m) + kept.
+    p.code_offset = p.anchor_shift + (static_cast<std::uint32_t>(f.min_exponent() + 127) << f.mantissa_bits);
+  }
+  for (const bool negative : {false, true}) {
+    const std::uint32_t sign = negative ? 0x80000000u : 0;
+    p.overflow_above[negative] = last_in_range(f, cast, negative, p.way);
+    p.overflow_word[negative] = to_word(from_word(sign | 0x7F7FFFFF));
+    p.zero_word[negative] = to_word(from_word(sign));
+  }
+  if (cast.subnormals == Subnormals::flush_inputs) p.flush_inputs_below = 0x00800000;
+  if (p.way == Way::power) {
+    p.grow_from = 0x800000;
+    for (std::uint32_t fraction = 0x400002; fraction-- > 0x3FFFFF;)
+      if (encode(from_word(0x3F800000 + fraction), f, cast) > 127) p.grow_from = fraction;
+    if (encode(from_word(0x3F800001), f, cast) > 127) p.grow_from = 1;
+    if (cast.rounding == Rounding::stochastic) p.grow_from = 0;
+    if (cast.negative == Negative::to_nan) p.negative_word = static_cast<std::int32_t>(to_word(-1.0f));
+  }
+  p.beyond_sign = p.overflow_word[0] ^ p.overflow_word[1];
+  p.finish = choose_finish(f, cast, p);
+  return p;
+}
+
+}  // namespace
+
+RoundPlan value_plan(const Format& f, const Cast& cast) {
+  RoundPlan p = make_plan(f, cast, [&](float x) { return std::bit_cast<std::uint32_t>(round_to(x, f, cast, ~0ull)); });
+  p.sign_word = 0x80000000u;
+  p.largest_word = std::bit_cast<std::uint32_t>(static_cast<float>(largest(f)));
+  if (cast.subnormals == Subnormals::flush_results && f.has_subnormals())
+    p.flush_results_below = std::bit_cast<std::uint32_t>(static_cast<float>(smallest_normal(f)));
+  return p;
+}
+
+RoundPlan code_plan(const Format& f, const Cast& cast) {
+  RoundPlan p = make_plan(f, cast, [&](float x) { return static_cast<std::uint32_t>(encode(x, f, cast, ~0ull)); });
+  p.largest_word = static_cast<std::uint32_t>(f.max_magnitude());
+  p.sign_word = f.twos_complement ? 0 : static_cast<std::uint32_t>(f.sign_mask());
+  p.sign_shift = 32 - f.width();
+  p.code_mask = static_cast<std::uint32_t>(f.code_mask());
+  if (cast.subnormals == Subnormals::flush_results && f.has_subnormals())
+    p.flush_results_below = static_cast<std::uint32_t>(f.mantissa_mask() + 1);
+  return p;
+}
+
+}  // namespace narrow::detail
