@@ -2,29 +2,16 @@
 // NaN operands give NaN as the cast says (payload of the first), invalid operations the positive quiet NaN.
 #pragma once
 
+#include <initializer_list>
+
 #include "narrow/arith/exact.hpp"
+#include "narrow/round/convert.hpp"
 
 namespace narrow {
 
 namespace detail {
 
-inline constexpr std::uint64_t quiet_payload = 1ull << 51;
-
 constexpr Code invalid(const Format& f, const Cast& cast) noexcept { return nan_to(false, quiet_payload, f, cast.nan); }
-
-constexpr Code propagate(Code code, const Format& from, const Format& to, const Cast& cast) noexcept {
-  const std::uint64_t payload =
-      from.specials == Specials::inf_and_nan ? (code & from.mantissa_mask()) << (52 - from.mantissa_bits) : quiet_payload;
-  return nan_to(is_negative(code, from) && from.specials != Specials::nan_is_negative_zero, payload, to, cast.nan);
-}
-
-// flush_inputs: an operand that is subnormal counts as zero with its sign.
-constexpr Unpacked operand(Code code, const Format& f, const Cast& cast) noexcept {
-  Unpacked u = unpack(code, f);
-  if (u.value_class == ValueClass::subnormal && cast.subnormals == Subnormals::flush_inputs)
-    u.value_class = ValueClass::zero, u.significand = 0;
-  return u;
-}
 
 // IEEE 754 section 6.3: an exact zero sum of unlike signs is +0, but -0 when rounding down.
 constexpr bool zero_sum_is_negative(bool a, bool b, const Cast& cast) noexcept {
@@ -98,15 +85,6 @@ constexpr Code fma(Code a, Code b, Code c, const Format& f, const Cast& cast = {
   const Exact sum = detail::exact_sum(detail::exact_product(x, y), detail::to_exact(z),
                                       detail::zero_sum_is_negative(negative, z.negative, cast));
   return round_exact(sum, f, cast, random);
-}
-
-// The value of a code in another format: one rounding, straight from the code.
-constexpr Code convert(Code code, const Format& from, const Format& to, const Cast& cast = {},
-                       std::uint64_t random = 0) noexcept {
-  if (is_nan(code, from)) return detail::propagate(code, from, to, cast);
-  const Unpacked u = detail::operand(code, from, cast);
-  if (u.is_inf()) return detail::infinity_to(u.negative, to, cast);
-  return detail::round_significand(u.negative, u.significand, u.exponent, false, to, cast, random);
 }
 
 // The nearest integer in the direction of the mode, with the sign of the operand also when it is zero. Where that

@@ -16,21 +16,22 @@ inline constexpr std::size_t block_size = block_vectors * lane_count;
 
 // Where the scalar function finds everything it needs for element i of the whole array.
 struct CastJob {
-  const Format& format;
-  const Cast& cast;
+  Format format;
+  Cast cast;
   std::uint64_t seed;
   RoundPlan plan;
+  std::size_t first = 0;  // index in the whole array of what the pointers call element 0
 };
 
 inline std::uint64_t element_random(const CastJob& job, std::size_t index) noexcept {
-  return job.cast.rounding == Rounding::stochastic ? random_bits(job.seed, index) : 0;
+  return job.cast.rounding == Rounding::stochastic ? random_bits(job.seed, job.first + index) : 0;
 }
 
 // The random words of a block, the bits that count moved to the top.
 inline void fill_random(std::array<std::uint32_t, block_size>& words, const CastJob& job, std::size_t index) noexcept {
   const int shift = 32 - job.cast.random_bits;
   for (std::size_t k = 0; k < block_size; ++k)
-    words[k] = static_cast<std::uint32_t>(random_bits(job.seed, index + k)) << shift;
+    words[k] = static_cast<std::uint32_t>(random_bits(job.seed, job.first + index + k)) << shift;
 }
 
 // Inf and NaN (and for powers of two the subnormals) are left to the scalar functions.

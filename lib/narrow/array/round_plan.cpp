@@ -1,6 +1,7 @@
 #include "narrow/array/round_plan.hpp"
 
 #include "narrow/array/lanes_simd.hpp"
+#include "narrow/array/overflow.hpp"
 
 namespace narrow::detail {
 
@@ -43,23 +44,6 @@ Way choose_way(const Format& f, const Cast& cast) {
   return anchor_is_float(f) ? Way::anchor : Way::scalar;
 }
 
-// The largest magnitude word that does not overflow: its rounding in the same format with one more exponent bit (for
-// integers two more digits) is still a value of the format. Stochastic: that may not overflow, whatever the random word.
-std::uint32_t last_in_range(const Format& f, const Cast& cast, bool negative, Way way) {
-  // Words at a fixed bit carry into the word of Inf by themselves.
-  if (way == Way::power || (way == Way::field && cast.overflow == Overflow::to_special)) return 0x7FFFFFFF;
-  Format larger = f;
-  if (f.is_integer()) larger.mantissa_bits += 2, larger.bias -= 2;
-  else larger.exponent_bits += 1, larger.specials = Specials::none;
-  Cast rounding{.rounding = cast.rounding == Rounding::stochastic ? Rounding::toward_zero : cast.rounding};
-  const double limit = negative ? -lowest(f) : largest(f);
-  return last_word([&](std::uint32_t word) {
-    const double value = static_cast<double>(from_word(word));
-    const double rounded = round_to(negative ? -value : value, larger, rounding);
-    return (negative ? -rounded : rounded) <= limit;
-  });
-}
-
 Finish choose_finish(const Format& f, const Cast& cast, const RoundPlan& p) {
   const bool directed = cast.rounding == Rounding::up || cast.rounding == Rounding::down;
   if (cast.subnormals != Subnormals::keep || p.way == Way::power) return Finish::full;
@@ -84,7 +68,9 @@ RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
   }
   for (const bool negative : {false, true}) {
     const std::uint32_t sign = negative ? 0x80000000u : 0;
-    p.overflow_above[negative] = last_in_range(f, cast, negative, p.way);
+    // Words at a fixed bit carry into the word of Inf by themselves.
+    const bool carries = p.way == Way::power || (p.way == Way::field && cast.overflow == Overflow::to_special);
+    p.overflow_above[negative] = carries ? 0x7FFFFFFF : last_word_in_range(f, cast, negative);
     p.overflow_word[negative] = to_word(from_word(sign | 0x7F7FFFFF));
     p.zero_word[negative] = to_word(from_word(sign));
   }
@@ -103,6 +89,11 @@ RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
 }
 
 }  // namespace
+
+std::uint32_t last_word_in_range(const Format& f, const Cast& cast, bool negative) {
+  const Cast rounding{.rounding = cast.rounding == Rounding::stochastic ? Rounding::toward_zero : cast.rounding};
+  return last_word([&](std::uint32_t word) { return !overflows(negative ? -from_word(word) : from_word(word), f, rounding); });
+}
 
 RoundPlan value_plan(const Format& f, const Cast& cast) {
   RoundPlan p = make_plan(f, cast, [&](float x) { return std::bit_cast<std::uint32_t>(round_to(x, f, cast, ~0ull)); });

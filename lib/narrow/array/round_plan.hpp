@@ -53,4 +53,7 @@ struct RoundPlan {
 RoundPlan value_plan(const Format& f, const Cast& cast);
 RoundPlan code_plan(const Format& f, const Cast& cast);
 
+// The largest magnitude word of that sign that does not overflow. Stochastic: that may not, whatever the random word.
+std::uint32_t last_word_in_range(const Format& f, const Cast& cast, bool negative);
+
 }  // namespace narrow::detail

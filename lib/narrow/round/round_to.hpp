@@ -39,7 +39,7 @@ constexpr Code encode(T x, const Format& f, const Cast& cast = {}, std::uint64_t
     return f.zero_code(u.negative);
   if constexpr (sizeof(T) == 8) {
     if (cast.through_fp32) {
-      const Code narrowed = detail::round_significand(u.negative, u.significand, u.exponent, false, "fp32"_fmt, {}, 0);
+      const Code narrowed = detail::round_significand(u.negative, u.significand, u.exponent, false, detail::carrier_format<float>, {}, 0);
       return encode(std::bit_cast<float>(static_cast<std::uint32_t>(narrowed)), f, cast, random);
     }
   }

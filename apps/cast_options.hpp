@@ -1,0 +1,26 @@
+// The flags that say how bits are lost, for every subcommand that casts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "command.hpp"
+#include "narrow/format/format.hpp"
+#include "narrow/round/cast.hpp"
+
+namespace app {
+
+struct CastOptions {
+  std::optional<std::string> system, rounding, overflow, subnormals, random, random_bits;
+
+  void declare(Arguments& arguments);
+
+  bool is_plain() const { return !system && !rounding && !overflow && !subnormals; }
+  void check() const;                                        // every word but those that depend on the format
+  narrow::Cast cast_to(const narrow::Format& format) const;  // these throw narrow::Error
+  std::uint64_t random_value() const;
+  std::string describe() const;  // "cast torch, saturate"; empty for the plain cast
+};
+
+}  // namespace app

@@ -1,0 +1,58 @@
+// What a subcommand is: a name, what it answers, an example, and one function that declares its arguments.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "narrow/base/error.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace app {
+
+using Action = std::function<int()>;  // does the work, returns the exit status
+
+// Declares arguments without showing CLI11 to the subcommands. The targets must outlive the parsing.
+class Arguments {
+ public:
+  explicit Arguments(CLI::App& program) : program_(&program) {}
+
+  void values(const char* name, std::vector<std::string>& target, const char* help);  // positional, any number
+  void option(const char* flags, std::optional<std::string>& target, const char* placeholder, const char* help);
+  void flag(const char* flags, bool& target, const char* help);
+
+ private:
+  CLI::App* program_;
+};
+
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* example;
+  Action (*declare)(Arguments&);
+};
+
+// Every subcommand, in the order of the help; adding one is one file and one line here and in command_line.cpp.
+extern const Command bench_command;
+extern const Command formats_command;
+extern const Command show_command;
+
+// Parses, runs the subcommand, returns its exit status. Throws narrow::Error for a request that cannot be met.
+int run_command_line(int argc, const char* const* argv);
+
+// Runs work; an Error that leaves it says which flag it was about.
+template <class Work>
+auto blame(std::string_view flag, Work&& work) {
+  try {
+    return work();
+  } catch (const narrow::Error& error) {
+    throw narrow::Error(std::string(flag) + ": " + error.what());
+  }
+}
+
+}  // namespace app

@@ -1,0 +1,24 @@
+// Standard output and standard error: colour, width, and what to do when nobody reads.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace app {
+
+enum class Colour { plain, bold, dim, red, green, blue, yellow };
+
+bool is_terminal(int file);
+bool use_colour(int file);     // a terminal, and NO_COLOR is not set
+int terminal_width(int file);  // columns; 0 when it is no terminal
+
+std::string paint(std::string_view text, Colour colour, bool enabled);
+
+void print(std::string_view text);        // to standard output
+void print_error(std::string_view text);  // to standard error
+void complain(std::string_view message);  // "narrow: message" on standard error, always one readable line
+
+// Flushes. A reader that left is not an error; a full disk is: then it complains and the status becomes 2.
+int finish_output(int status);
+
+}  // namespace app

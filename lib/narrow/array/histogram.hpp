@@ -1,0 +1,58 @@
+// How often each binade occurs, by sign, in one pass; and what follows from it for any format at any power-of-two scale.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "narrow/array/statistics.hpp"
+
+namespace narrow {
+
+struct SignCounts {
+  std::uint64_t negative = 0, positive = 0;
+  std::uint64_t total() const { return negative + positive; }
+};
+
+// Binades of a float: [2^e, 2^(e+1)) for e = -126 .. 127, the subnormals below 2^-126 as one, zero, Inf and NaN.
+struct ExponentHistogram {
+  static constexpr int min_exponent = -126, max_exponent = 127;
+
+  SignCounts zero, subnormal, inf, nan;
+  std::array<SignCounts, max_exponent - min_exponent + 1> binades{};
+
+  const SignCounts& binade(int exponent) const { return binades[static_cast<std::size_t>(exponent - min_exponent)]; }
+  SignCounts& binade(int exponent) { return binades[static_cast<std::size_t>(exponent - min_exponent)]; }
+  std::uint64_t count() const;
+  void merge(const ExponentHistogram& other);
+};
+
+ExponentHistogram exponent_histogram(std::span<const float> data, int threads = 0);
+
+// A count known to lie between two bounds, which differ by the binades that a threshold cuts.
+struct Bounds {
+  std::uint64_t lower = 0, upper = 0;
+};
+
+// What a format makes of the data behind a histogram when it is multiplied by 2^scale_log2 first.
+struct HistogramShares {
+  Bounds underflow, subnormal, overflow;
+};
+HistogramShares shares_from_histogram(const ExponentHistogram& h, const FormatCast& to, int scale_log2 = 0);
+
+// The exact counts for formats and scales that are named before the pass: thresholds on the magnitude are counted.
+struct ScaledFormat {
+  FormatCast to;
+  int scale_log2 = 0;
+};
+struct ExactShares {
+  std::uint64_t underflow = 0, subnormal = 0, overflow = 0;
+};
+struct HistogramWithShares {
+  ExponentHistogram histogram;
+  std::vector<ExactShares> shares;  // in the order of the formats asked for
+};
+HistogramWithShares exponent_histogram(std::span<const float> data, std::span<const ScaledFormat> formats, int threads = 0);
+
+}  // namespace narrow

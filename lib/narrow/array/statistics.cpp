@@ -1,0 +1,252 @@
+#include "narrow/array/statistics.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "narrow/array/cast_kernels.hpp"
+#include "narrow/array/overflow.hpp"
+#include "narrow/array/parts.hpp"
+#include "narrow/array/statistics_simd.hpp"
+#include "narrow/base/parallel.hpp"
+
+namespace narrow {
+
+Share InputStatistics::share(std::uint64_t part) const {
+  const auto of = [&](std::uint64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); };
+  return {of(count), of(count - zeros)};
+}
+
+double FormatStatistics::sqnr_db() const {
+  if (squared_error == 0) return signal == 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  return 10 * std::log10(signal / squared_error);
+}
+
+void Statistics::merge(const Statistics& next) {
+  InputStatistics& a = input;
+  const InputStatistics& b = next.input;
+  a.count += b.count, a.zeros += b.zeros, a.nan += b.nan, a.inf += b.inf;
+  a.amax = std::max(a.amax, b.amax);
+  if (b.min_nonzero != 0) a.min_nonzero = a.min_nonzero == 0 ? b.min_nonzero : std::min(a.min_nonzero, b.min_nonzero);
+  a.sum += b.sum, a.sum_squares += b.sum_squares;
+  if (formats.size() < next.formats.size()) formats.resize(next.formats.size());
+  for (std::size_t k = 0; k < next.formats.size(); ++k) {
+    FormatStatistics& x = formats[k];
+    const FormatStatistics& y = next.formats[k];
+    x.underflow += y.underflow, x.subnormal += y.subnormal, x.overflow += y.overflow, x.saturated += y.saturated;
+    x.compared += y.compared, x.squared_error += y.squared_error, x.signal += y.signal;
+    x.max_relative_error = std::max(x.max_relative_error, y.max_relative_error);
+  }
+}
+
+namespace {
+
+using namespace detail;
+
+template <class T>
+void add_input(InputStatistics& in, T x) {
+  const double value = static_cast<double>(x), size = std::abs(value);
+  ++in.count;
+  if (std::isnan(value)) return void(++in.nan);
+  if (std::isinf(value)) return void(++in.inf);
+  if (value == 0) ++in.zeros;
+  else in.min_nonzero = in.min_nonzero == 0 ? size : std::min(in.min_nonzero, size);
+  in.amax = std::max(in.amax, size);
+  in.sum += value, in.sum_squares += value * value;
+}
+
+// One element by the definitions. x: the element, s: scaled, r: cast.
+template <class T>
+void add_one(FormatStatistics& out, T x, T s, T r, const FormatCast& to, double inverse, std::uint64_t random) {
+  if (!std::isfinite(x)) return;
+  const double value = static_cast<double>(x), result = static_cast<double>(r);
+  if (!std::isfinite(s) || overflows(s, to.format, to.cast, random)) {
+    ++out.overflow;
+    if (std::isfinite(result)) ++out.saturated;
+  }
+  if (value != 0 && result == 0) ++out.underflow;
+  if (result != 0 && std::abs(result) < smallest_normal(to.format)) ++out.subnormal;
+  if (!std::isfinite(result)) return;
+  const double error = result * inverse - value;
+  ++out.compared;
+  out.squared_error += error * error, out.signal += value * value;
+  if (value != 0) out.max_relative_error = std::max(out.max_relative_error, std::abs(error / value));
+}
+
+// What a format needs in the pass over floats, computed once.
+struct Measure {
+  FormatCast to;
+  CastJob job;
+  CastKernel<float> kernel;
+  std::uint32_t last_in_range[2];  // by sign: magnitude words above overflow, whatever the random word
+  std::uint32_t safe_up_to;        // nothing up to this word overflows
+  std::uint32_t normal_word;       // float word of the smallest normal value; 1 where floats reach no subnormals
+};
+
+Measure make_measure(const FormatCast& to, std::uint64_t seed) {
+  const Format& f = to.format;
+  Measure m{to, {f, to.cast, seed, value_plan(f, to.cast), 0}, nullptr, {}, 0, 1};
+  m.kernel = value_kernel(m.job);
+  for (const bool negative : {false, true}) m.last_in_range[negative] = last_word_in_range(f, to.cast, negative);
+  m.safe_up_to = std::min(m.last_in_range[0], m.last_in_range[1]);
+  if (to.cast.rounding == Rounding::stochastic)
+    m.safe_up_to = std::min(m.safe_up_to, std::bit_cast<std::uint32_t>(static_cast<float>(std::min(largest(f), 0x1.fffffep+127))));
+  if (!f.has_sign) m.safe_up_to = 0;  // negatives have no finite result
+  if (f.has_subnormals() && f.min_exponent() >= -149)
+    m.normal_word = std::bit_cast<std::uint32_t>(static_cast<float>(smallest_normal(f)));
+  return m;
+}
+
+using Floats = std::array<float, statistics_block>;
+
+// A block of the data, all finite, padded with zeros to a multiple of 8; index: of its first element in the data.
+struct Block {
+  const float* x;
+  const float* s;  // scaled
+  std::size_t size, padded, index;
+  BlockInput input;
+  std::uint32_t scaled_top;
+  std::uint64_t missing;  // elements that were not finite and stand here as zeros
+};
+
+void add_block(FormatStatistics& out, const Measure& m, const Block& block, double inverse) {
+  alignas(64) Floats r;
+  CastJob job = m.job;
+  job.first = block.index;
+  m.kernel(block.s, r.data(), 0, block.size, job);
+  std::fill(r.begin() + static_cast<std::ptrdiff_t>(block.size), r.begin() + static_cast<std::ptrdiff_t>(block.padded), 0.0f);
+  const float *x = block.x, *s = block.s;
+  const bool masked = block.scaled_top > m.safe_up_to;
+  if (masked) {
+    if (m.to.cast.rounding == Rounding::stochastic) {
+      for (std::size_t i = 0; i < block.size; ++i)
+        if (!std::isfinite(s[i]) || overflows(s[i], m.to.format, m.to.cast, element_random(job, i)))
+          ++out.overflow, out.saturated += std::isfinite(r[i]) ? 1 : 0;
+    } else {
+      const Beyond beyond = count_overflow(s, r.data(), block.padded, m.last_in_range);
+      out.overflow += beyond.overflow, out.saturated += beyond.saturated;
+    }
+  }
+  // The lanes compare relative errors in float, where s is an exact multiple of x: elsewhere every element is looked at.
+  int exponent = 0;
+  const bool exact_scale = std::frexp(inverse, &exponent) == 0.5;
+  const auto relative = static_cast<float>(std::min(out.max_relative_error, 0x1p+100));
+  const auto compare = inverse == 1 ? (masked ? compare_block<false, true> : compare_block<false, false>)
+                                    : (masked ? compare_block<true, true> : compare_block<true, false>);
+  const BlockErrors e = compare(x, s, r.data(), block.padded, m.normal_word, relative, inverse);
+  if (m.to.format.has_zero) out.underflow += e.zeros_after - block.input.zeros;
+  out.subnormal += e.below_normal - e.zeros_after;
+  out.compared += block.size - e.dropped - block.missing;
+  out.squared_error += e.squared_error;
+  out.signal += masked ? e.signal : block.input.sum_squares;
+  if (exact_scale && !e.worse) return;
+  for (std::size_t i = 0; i < block.size; ++i)
+    if (x[i] != 0 && std::isfinite(r[i])) {
+      const double value = static_cast<double>(x[i]), error = static_cast<double>(r[i]) * inverse - value;
+      out.max_relative_error = std::max(out.max_relative_error, std::abs(error / value));
+    }
+}
+
+// The elements [begin, end) of data whose element 0 has the index `first`.
+Statistics part_statistics(const float* data, std::size_t begin, std::size_t end, std::size_t first,
+                           std::span<const Measure> measures, float scale) {
+  Statistics out;
+  out.formats.resize(measures.size());
+  alignas(64) Floats x_buffer, s_buffer;
+  for (std::size_t i = begin; i < end; i += statistics_block) {
+    Block b{data + i, nullptr, std::min(statistics_block, end - i), 0, first + i, {}, 0, 0};
+    b.padded = (b.size + 7) / 8 * 8;
+    const auto copy = [&] {
+      std::copy_n(data + i, b.size, x_buffer.data());
+      std::fill(x_buffer.begin() + static_cast<std::ptrdiff_t>(b.size), x_buffer.begin() + static_cast<std::ptrdiff_t>(b.padded), 0.0f);
+      b.x = x_buffer.data();
+    };
+    if (b.size != b.padded) copy();
+    b.input = scan_block(b.x, b.padded);
+    NonFinite lost;
+    if (b.input.top >= 0x7F800000) {
+      copy();
+      lost = clear_non_finite(x_buffer.data(), b.padded);
+      b.input = scan_block(b.x, b.padded);
+      b.missing = lost.nan + lost.inf;
+    }
+    InputStatistics in;
+    in.count = b.size, in.nan = lost.nan, in.inf = lost.inf;
+    in.zeros = b.input.zeros - b.missing - (b.padded - b.size);
+    in.amax = static_cast<double>(std::bit_cast<float>(b.input.top));
+    if (b.input.least <= 0x7F7FFFFF) in.min_nonzero = static_cast<double>(std::bit_cast<float>(b.input.least));
+    in.sum = b.input.sum, in.sum_squares = b.input.sum_squares;
+    out.merge({in, {}, 1});
+
+    b.s = b.x;
+    b.scaled_top = b.input.top;
+    if (scale != 1) {
+      for (std::size_t k = 0; k < b.padded; ++k) s_buffer[k] = b.x[k] * scale;
+      b.s = s_buffer.data();
+      b.scaled_top = std::bit_cast<std::uint32_t>(std::bit_cast<float>(b.input.top) * scale);
+    }
+    const double inverse = 1 / static_cast<double>(scale);
+    for (std::size_t k = 0; k < measures.size(); ++k) add_block(out.formats[k], measures[k], b, inverse);
+  }
+  return out;
+}
+
+// Parts of fixed size, merged in order: the same bits for any number of threads.
+template <class Part>
+Statistics merge_parts(std::size_t count, std::size_t formats, double scale, int threads, const Part& part) {
+  std::vector<Statistics> parts((count + part_size - 1) / part_size);
+  parallel_parts(count, part_size, threads, [&](std::size_t begin, std::size_t end) { parts[begin / part_size] = part(begin, end); });
+  Statistics all;
+  all.formats.resize(formats);
+  for (const Statistics& next : parts) all.merge(next);
+  all.scale = scale;
+  return all;
+}
+
+void check_request(std::span<const FormatCast> formats, double scale, double in_carrier) {
+  for (const FormatCast& to : formats) check_spans(0, 0, to.format), check_cast(to.cast);
+  if (!(in_carrier > 0) || std::isinf(in_carrier)) throw Error("scale " + std::to_string(scale) + ": a positive finite number is needed");
+}
+
+}  // namespace
+
+struct StatisticsPass::Plan {
+  std::vector<Measure> measures;
+  float scale;
+};
+
+StatisticsPass::StatisticsPass(std::span<const FormatCast> formats, double scale, std::uint64_t seed)
+    : plan_(new Plan{{}, static_cast<float>(scale)}) {
+  check_request(formats, scale, static_cast<double>(plan_->scale));
+  for (const FormatCast& to : formats) plan_->measures.push_back(make_measure(to, seed));
+}
+StatisticsPass::~StatisticsPass() = default;
+
+Statistics StatisticsPass::operator()(std::span<const float> data, std::size_t first, int threads) const {
+  const auto scale = static_cast<double>(plan_->scale);
+  return merge_parts(data.size(), plan_->measures.size(), scale, threads, [&](std::size_t begin, std::size_t end) {
+    return part_statistics(data.data(), begin, end, first, plan_->measures, plan_->scale);
+  });
+}
+
+Statistics statistics(std::span<const float> data, std::span<const FormatCast> formats, double scale, std::uint64_t seed, int threads) {
+  return StatisticsPass(formats, scale, seed)(data, 0, threads);
+}
+
+Statistics statistics(std::span<const double> data, std::span<const FormatCast> formats, double scale, std::uint64_t seed, int threads) {
+  check_request(formats, scale, scale);
+  return merge_parts(data.size(), formats.size(), scale, threads, [&](std::size_t begin, std::size_t end) {
+    Statistics part;
+    part.formats.resize(formats.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      add_input(part.input, data[i]);
+      const double s = data[i] * scale;
+      for (std::size_t k = 0; k < formats.size(); ++k) {
+        const std::uint64_t random = formats[k].cast.rounding == Rounding::stochastic ? random_bits(seed, i) : 0;
+        add_one(part.formats[k], data[i], s, round_to(s, formats[k].format, formats[k].cast, random), formats[k], 1 / scale, random);
+      }
+    }
+    return part;
+  });
+}
+
+}  // namespace narrow

@@ -1,0 +1,83 @@
+// What a format does to data, counted in one pass for any number of formats: lost, subnormal, overflowed, and the error.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "narrow/round/round_to.hpp"
+
+namespace narrow {
+
+struct FormatCast {
+  Format format;
+  Cast cast = {};
+};
+
+// A share of the elements, with both denominators, because "percent" alone has been read both ways.
+struct Share {
+  double of_all = 0;
+  double of_nonzero = 0;
+};
+
+// The data itself, unscaled. Sums and extremes are over the finite elements.
+struct InputStatistics {
+  std::uint64_t count = 0, zeros = 0, nan = 0, inf = 0;
+  double amax = 0;
+  double min_nonzero = 0;  // 0 when there is no non-zero finite element
+  double sum = 0, sum_squares = 0;
+
+  std::uint64_t finite() const { return count - nan - inf; }
+  double mean() const { return finite() == 0 ? 0 : sum / static_cast<double>(finite()); }
+  Share share(std::uint64_t part) const;
+};
+
+// The data times the scale (one multiplication in the carrier), cast to a format. Errors are in unscaled units, over the
+// elements that are finite before and after.
+struct FormatStatistics {
+  std::uint64_t underflow = 0;  // not zero before, zero after
+  std::uint64_t subnormal = 0;  // lands in the subnormals
+  std::uint64_t overflow = 0;   // finite before, beyond the largest finite value after rounding
+  std::uint64_t saturated = 0;  // of these: became the largest finite value
+  std::uint64_t compared = 0;   // finite before and after
+  double squared_error = 0;     // sum over the compared
+  double signal = 0;            // sum of squares of the compared, before
+  double max_relative_error = 0;  // over the compared that are not zero
+
+  double mse() const { return compared == 0 ? 0 : squared_error / static_cast<double>(compared); }
+  double sqnr_db() const;  // 10 log10(signal / squared_error); inf without error, nan without signal
+};
+
+struct Statistics {
+  InputStatistics input;
+  std::vector<FormatStatistics> formats;
+  double scale = 1;
+
+  // Adds the statistics of the data that follows. Sums depend on the order, so merge in the order of the data.
+  void merge(const Statistics& next);
+};
+
+Statistics statistics(std::span<const float> data, std::span<const FormatCast> formats, double scale = 1,
+                      std::uint64_t seed = 0, int threads = 0);
+Statistics statistics(std::span<const double> data, std::span<const FormatCast> formats, double scale = 1,
+                      std::uint64_t seed = 0, int threads = 0);
+
+// The same request for many pieces of float data: what it needs to know of the formats is computed once.
+class StatisticsPass {
+ public:
+  explicit StatisticsPass(std::span<const FormatCast> formats, double scale = 1, std::uint64_t seed = 0);
+  ~StatisticsPass();
+  StatisticsPass(const StatisticsPass&) = delete;
+  StatisticsPass& operator=(const StatisticsPass&) = delete;
+
+  // first: the index of data[0] in the whole, for stochastic casts and for sums that do not depend on the cut: pieces
+  // that start at multiples of 65536 and are merged in order give the bits of one call.
+  Statistics operator()(std::span<const float> data, std::size_t first = 0, int threads = 0) const;
+
+ private:
+  struct Plan;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace narrow

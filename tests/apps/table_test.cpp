@@ -1,0 +1,18 @@
+#include "table.hpp"
+
+#include <doctest/doctest.h>
+
+using app::Align;
+using app::Table;
+
+TEST_CASE("apps: a table aligns by what is seen and not by escape sequences") {
+  const Table table{
+      {"a", "number"}, {Align::left, Align::right}, {{{"x", "\033[1mx\033[0m"}, "1"}, {"long", "1000000"}}};
+  CHECK(table.to_text(false, 1) == " a      number\n x           1\n long  1000000\n");
+  CHECK(table.to_text(true).find("\033[1mx\033[0m           1\n") != std::string::npos);
+}
+
+TEST_CASE("apps: a Markdown table escapes its bars") {
+  const Table table{{"a", "b"}, {Align::left, Align::right}, {{"x|y", "1"}}};
+  CHECK(table.to_markdown() == "| a | b |\n|---|---:|\n| x\\|y | 1 |\n");
+}
