@@ -107,11 +107,15 @@ struct std::numeric_limits<narrow::Number<F>> {
   static constexpr int min_exponent = F.is_integer() ? 0 : F.min_exponent() + 1;
   static constexpr int max_exponent = F.is_integer() ? 0 : F.max_exponent() + 1;
   static constexpr int min_exponent10 = F.is_integer() ? 0 : -static_cast<int>(-(F.min_exponent()) * 30103LL / 100000);
-  static constexpr int max_exponent10 = F.is_integer() ? 0 : static_cast<int>(F.max_exponent() * 30103LL / 100000);
+  static constexpr int max_exponent10 = [] {  // the largest k with 10^k <= max
+    int k = 0;
+    for (double power = 10; !F.is_integer() && k < 308 && power <= narrow::largest(F); power *= 10) ++k;
+    return k;
+  }();
 
   static constexpr N min() noexcept { return F.is_integer() ? lowest() : N(narrow::smallest_normal(F)); }
   static constexpr N max() noexcept { return N::from_code(F.max_code()); }
-  static constexpr N lowest() noexcept { return N::from_code(F.max_code(F.has_sign)); }
+  static constexpr N lowest() noexcept { return N::from_code(F.max_code(true)); }
   static constexpr N epsilon() noexcept { return N(narrow::epsilon(F)); }
   static constexpr N round_error() noexcept { return N(0.5); }
   static constexpr N denorm_min() noexcept { return N(narrow::smallest_positive(F)); }

@@ -10,9 +10,11 @@
 
 namespace narrow::detail {
 
-// Four vectors keep four vector pipes busy while each waits for its additions.
-inline constexpr int block_vectors = 4;
-inline constexpr std::size_t block_size = block_vectors * lane_count;
+// Vectors that share one look for specials and keep the pipes busy while each waits for its additions: as many as the
+// registers hold, fewer for the longer kernels.
+constexpr int vectors_for(Way way, Rounding rounding, Finish finish) noexcept {
+  return rounding == Rounding::stochastic || (finish == Finish::full && way != Way::power) ? 4 : 8;
+}
 
 // Where the scalar function finds everything it needs for element i of the whole array.
 struct CastJob {
@@ -28,23 +30,23 @@ inline std::uint64_t element_random(const CastJob& job, std::size_t index) noexc
 }
 
 // The random words of a block, the bits that count moved to the top.
-inline void fill_random(std::array<std::uint32_t, block_size>& words, const CastJob& job, std::size_t index) noexcept {
+template <std::size_t N>
+void fill_random(std::array<std::uint32_t, N>& words, const CastJob& job, std::size_t index) noexcept {
   const int shift = 32 - job.cast.random_bits;
-  for (std::size_t k = 0; k < block_size; ++k)
+  for (std::size_t k = 0; k < N; ++k)
     words[k] = static_cast<std::uint32_t>(random_bits(job.seed, job.first + index + k)) << shift;
 }
 
-// Inf and NaN (and for powers of two the subnormals) are left to the scalar functions.
-template <Way W>
-bool has_special_lane(const WordLanes (&x)[block_vectors]) noexcept {
-  const WordLanes top = larger(larger(magnitude(x[0]), magnitude(x[1])), larger(magnitude(x[2]), magnitude(x[3])));
-  WordLanes special = above(top, splat(0x7F7FFFFF));
-  if constexpr (W == Way::power)
-    for (const WordLanes word : x) {
-      const WordLanes a = magnitude(word);
-      special |= above(splat(0x00800000), a) & above(a, WordLanes{});
-    }
-  return any(special);
+// Inf and NaN (and subnormals rounded to powers of two at random) are left to the scalar functions.
+template <Way W, Rounding R, int Vectors>
+bool has_special_lane(const WordLanes (&x)[Vectors]) noexcept {
+  WordLanes top = magnitude(x[0]);
+  for (int k = 1; k < Vectors; ++k) top = larger(top, magnitude(x[k]));
+  if (any_above(top, 0x7F7FFFFF)) return true;
+  if constexpr (W != Way::power || R != Rounding::stochastic) return false;
+  WordLanes least = splat(~0u);  // one less than a, so that zero is the largest word of all
+  for (int k = 0; k < Vectors; ++k) least = lesser_unsigned(least, magnitude(x[k]) - 1);
+  return any_above(~least, ~0x007FFFFFu);
 }
 
 // Out is float (values) or the type of the codes. in and out may be the same memory: a block is read before it is written.
@@ -57,6 +59,8 @@ Out cast_one(float x, const CastJob& job, std::size_t index) noexcept {
 template <class Out, Way W, Rounding R, Finish F>
 void cast_part(const float* in, Out* out, std::size_t begin, std::size_t end, const CastJob& job) noexcept {
   constexpr bool value = std::is_same_v<Out, float>;
+  constexpr int block_vectors = vectors_for(W, R, F);
+  constexpr std::size_t block_size = block_vectors * lane_count;
   const RoundPlan plan = job.plan;  // a copy: stores through out cannot change it
   RandomLanes random{WordLanes{}, ~0u << ((32 - job.cast.random_bits) & 31)};
   std::array<std::uint32_t, block_size> random_words{};
@@ -64,25 +68,30 @@ void cast_part(const float* in, Out* out, std::size_t begin, std::size_t end, co
   for (; i + block_size <= end; i += block_size) {
     WordLanes x[block_vectors];
     for (int k = 0; k < block_vectors; ++k) x[k] = load(in + i + k * lane_count);
-    if (has_special_lane<W>(x)) [[unlikely]] {
+    if (has_special_lane<W, R, block_vectors>(x)) [[unlikely]] {
       for (std::size_t k = i; k < i + block_size; ++k) out[k] = cast_one<Out>(in[k], job, k);
       continue;
     }
     if constexpr (W == Way::half) {
       for (int k = 0; k < block_vectors; ++k) {
-        const HalfLanes half = to_half(x[k]);
+        const HalfLanes half = to_half(F == Finish::clamped ? clamp(x[k], plan.clamp_word, plan.clamp_word) : x[k]);
         if constexpr (value) store(out + i + k * lane_count, from_half(half));
         else store(out + i + k * lane_count, half);
       }
       continue;
     }
     if constexpr (R == Rounding::stochastic) fill_random(random_words, job, i);
+    WordLanes result[block_vectors];
     for (int k = 0; k < block_vectors; ++k) {
       if constexpr (R == Rounding::stochastic)
         std::memcpy(&random.top, random_words.data() + k * lane_count, sizeof random.top);
-      x[k] = cast_lanes<value, W, R, F>(x[k], plan, random);
+      result[k] = cast_lanes<value, W, R, F>(x[k], plan, random);
     }
-    store_narrow(out + i, x);
+    for (int k = 0; k < block_vectors; k += 4) {
+      if constexpr (!value && sign_is_stored(F))
+        store_signed<F == Finish::unsigned_zero>(out + i + k * lane_count, result + k, x + k, plan.sign_shift, plan.sign_word);
+      else store_narrow(out + i + k * lane_count, result + k);
+    }
   }
   for (; i < end; ++i) out[i] = cast_one<Out>(in[i], job, i);
 }

@@ -21,13 +21,23 @@ void cast_part_scalar(const float* in, Out* out, std::size_t begin, std::size_t 
 template <class Out, Way W, Rounding R>
 CastKernel<Out> choose_by_finish(Finish finish) {
   constexpr bool directed = R == Rounding::up || R == Rounding::down;
-  if constexpr (W != Way::power) {
+  if constexpr (W == Way::power && !std::is_same_v<Out, float>) {
+    if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
+    if (finish == Finish::selected) return cast_part<Out, W, R, Finish::selected>;
+  }
+  if constexpr (W == Way::field) {
+    if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
+  }
+  if constexpr (W == Way::field || W == Way::anchor) {
+    if (finish == Finish::clamped) return cast_part<Out, W, R, Finish::clamped>;
+  }
+  if constexpr (W == Way::anchor) {
     if constexpr (directed) {
       if (finish == Finish::by_sign) return cast_part<Out, W, R, Finish::by_sign>;
     } else {
-      if (finish == Finish::plain) return cast_part<Out, W, R, Finish::plain>;
+      if (finish == Finish::selected) return cast_part<Out, W, R, Finish::selected>;
     }
-    if constexpr (W == Way::anchor && R == Rounding::nearest_even) {
+    if constexpr (R == Rounding::nearest_even) {
       if (finish == Finish::unsigned_zero) return cast_part<Out, W, R, Finish::unsigned_zero>;
       if (finish == Finish::integer) return cast_part<Out, W, R, Finish::integer>;
     }
@@ -59,7 +69,8 @@ CastKernel<Out> choose_kernel(const CastJob& job) {
     case Way::power: return choose_by_rounding<Out, Way::power>(job);
     case Way::half:
       if constexpr (has_half_lanes && (std::is_same_v<Out, float> || sizeof(Out) == 2))
-        return cast_part<Out, Way::half, Rounding::nearest_even, Finish::plain>;
+        return job.plan.finish == Finish::natural ? cast_part<Out, Way::half, Rounding::nearest_even, Finish::natural>
+                                                  : cast_part<Out, Way::half, Rounding::nearest_even, Finish::clamped>;
       break;
     case Way::scalar: break;
   }

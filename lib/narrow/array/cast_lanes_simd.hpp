@@ -27,9 +27,9 @@ WordLanes anchored(FloatLanes a, FloatLanes c, WordLanes negative, const RandomL
   const FloatLanes r = sum - c;
   const WordLanes cut_word = word + above(r, a);  // a mask is -1: toward zero
   if constexpr (R == Rounding::toward_zero) return cut_word;
-  if constexpr (R == Rounding::up) return select(negative, cut_word, word - above(a, r));
-  if constexpr (R == Rounding::down) return select(negative, word - above(a, r), cut_word);
-  if constexpr (R == Rounding::to_odd) return cut_word | (differs(r, a) & 1);
+  if constexpr (R == Rounding::up) return cut_word - ~(equal(r, a) | negative);
+  if constexpr (R == Rounding::down) return cut_word - (negative & ~equal(r, a));
+  if constexpr (R == Rounding::to_odd) return cut_word | (splat(1) & ~equal(r, a));
   const FloatLanes half = c * 0x1p-24f;
   if constexpr (R == Rounding::nearest_away) return word - std::bit_cast<WordLanes>(a - r == half);
   if constexpr (R == Rounding::nearest_to_zero) return word + std::bit_cast<WordLanes>(r - a == half);
@@ -48,7 +48,8 @@ template <Rounding R>
 WordLanes field_addend(WordLanes word, int cut, WordLanes negative, const RandomLanes& random) noexcept {
   const std::uint32_t all = (1u << cut) - 1, half = cut > 0 ? 1u << (cut - 1) : 0;
   switch (R) {
-    case Rounding::nearest_even: return cut > 0 ? (half - 1) + ((word >> cut) & 1) : WordLanes{};
+    case Rounding::nearest_even:  // half - 1, and 1 more when the last bit kept is odd (a mask is -1)
+      return cut > 0 ? (half - 1) - std::bit_cast<WordLanes>((word & (1u << cut)) != 0) : WordLanes{};
     case Rounding::nearest_away: return splat(half);
     case Rounding::nearest_to_zero: return splat(cut > 0 ? half - 1 : 0);
     case Rounding::up: return ~negative & all;
@@ -60,7 +61,7 @@ WordLanes field_addend(WordLanes word, int cut, WordLanes negative, const Random
   return WordLanes{};
 }
 
-// Magnitudes a (below Inf) to results without sign.
+// Magnitudes a (below Inf) to results without sign; at a fixed bit also words with their sign.
 template <bool Value, Way W, Rounding R>
 WordLanes round_magnitude(WordLanes a, WordLanes negative, const RoundPlan& p, const RandomLanes& random) noexcept {
   if constexpr (W == Way::anchor) {
@@ -68,69 +69,121 @@ WordLanes round_magnitude(WordLanes a, WordLanes negative, const RoundPlan& p, c
     const FloatLanes c = as_float(e + p.anchor_shift);
     const WordLanes word = anchored<R>(as_float(a), c, negative, random);
     if constexpr (Value) return as_words(as_float(word) - c);
-    else return word + (e >> p.cut) - e - p.code_offset;
+    else return word - e + (e >> p.cut) - p.code_offset;
   }
   const std::uint32_t low = (1u << p.cut) - 1;
-  WordLanes word = (a + field_addend<R>(a, p.cut, negative, random)) & ~low;
+  WordLanes word = a + field_addend<R>(a, p.cut, negative, random);
   if constexpr (R == Rounding::to_odd)
     word |= std::bit_cast<WordLanes>(std::bit_cast<IntLanes>(a & low) > 0) & (1u << p.cut);
-  return Value ? word : word >> p.cut;
+  return Value ? word & ~low : word >> p.cut;
 }
 
-// e8m0: the exponent field, one more when the fraction says so. Lanes with 0 < a < 2^-126 are not for this.
-template <bool Value, Rounding R>
-WordLanes power_of_two(WordLanes a, WordLanes negative, const RoundPlan& p, const RandomLanes& random) noexcept {
-  const WordLanes fraction = a & 0x7FFFFFu;
+// e8m0: the exponent field, one more when the fraction says so. Stochastic: lanes with 0 < a < 2^-126 are not for this.
+template <bool Value, Rounding R, Finish F>
+WordLanes power_of_two(WordLanes x, const RoundPlan& p, const RandomLanes& random) noexcept {
+  const WordLanes a = magnitude(x), fraction = a & 0x7FFFFFu;
   WordLanes grows;
   if constexpr (R == Rounding::stochastic) grows = above(fraction + (random.top >> 9), splat(0x7FFFFF));
-  else grows = above(fraction, splat(p.grow_from - 1));
+  else grows = above(fraction, select(above(splat(0x00800000), a), splat(p.low_grow_from - 1), splat(p.grow_from - 1)));
   WordLanes result = (a >> 23) - grows;
-  const WordLanes overflow = above(result, splat(254));
-  if constexpr (Value) result <<= 23;
-  result = select(overflow, splat(p.overflow_word[0]), result);
-  const WordLanes zero = std::bit_cast<WordLanes>(a == 0);
-  if (p.negative_word >= 0) result = select(negative, splat(static_cast<std::uint32_t>(p.negative_word)), result);
-  return select(zero, splat(p.zero_word[0]), result);
+  const WordLanes is_negative = std::bit_cast<WordLanes>(x > 0x80000000u);  // and not -0
+  if constexpr (Value) {
+    const WordLanes value = select(std::bit_cast<WordLanes>(result == 0), splat(0x00400000), result << 23);  // code 0: 2^-127
+    result = select(above(result, splat(254)), splat(p.overflow_word[0]), value);
+    if (p.negative_word >= 0) result = select(is_negative, splat(static_cast<std::uint32_t>(p.negative_word)), result);
+    return select(std::bit_cast<WordLanes>(a == 0), splat(p.zero_word[0]), result);
+  } else {
+    // One beyond the largest code, 255, is NaN already; a cast that saturates has 254 as its overflow. Negatives and zero
+    // become 255 or stay as they are.
+    result = smaller(result, splat(p.overflow_word[0]));
+    if constexpr (F == Finish::natural) return result;
+    if constexpr (F == Finish::selected) return (result | is_negative) & 0xFF;
+    result |= p.negative_word >= 0 ? is_negative & 0xFF : WordLanes{};
+    return result | (std::bit_cast<WordLanes>(a == 0) & p.zero_word[0]);
+  }
 }
+
+// A quantum of 1 and an instruction that rounds to integers: values only, signs and zeros come out right by themselves.
+template <Rounding R>
+inline constexpr bool rounds_integrally =
+    has_integral_lanes && (R == Rounding::up || R == Rounding::down || R == Rounding::nearest_away);
+
+template <Rounding R, Finish F>
+WordLanes round_integrally(WordLanes x, const RoundPlan& p) noexcept {
+  WordLanes v = x;
+  if constexpr (F == Finish::clamped) v = clamp(x, p.clamp_word, p.clamp_word);
+  if constexpr (F == Finish::by_sign) v = clamp(x, R == Rounding::up ? p.clamp_word : 0x7F7FFFFF, R == Rounding::up ? 0x7F7FFFFF : p.clamp_word);
+  // x / quantum has its integer part in the mantissa: 2^m <= |x| / quantum < 2^(m+1), or less below the normals.
+  const WordLanes e = larger(v & 0x7F800000u, splat(p.min_exponent_bits));
+  const std::uint32_t mantissa_bits = static_cast<std::uint32_t>(23 - p.cut);
+  const FloatLanes per_quantum = as_float(splat((mantissa_bits + 254) << 23) - e);
+  const FloatLanes quantum = as_float(e - (mantissa_bits << 23));
+  FloatLanes r = as_float(v) * per_quantum;
+  if constexpr (R == Rounding::up) r = integral_up(r);
+  if constexpr (R == Rounding::down) r = integral_down(r);
+  if constexpr (R == Rounding::nearest_away) r = integral_away(r);
+  const WordLanes result = as_words(r * quantum);
+  if constexpr (F == Finish::by_sign) {
+    const FloatLanes limit = as_float(splat(p.clamp_word | (R == Rounding::up ? 0 : 0x80000000u)));
+    const WordLanes beyond = R == Rounding::up ? above(as_float(x), limit) : above(limit, as_float(x));
+    return select(beyond, splat(p.overflow_word[R == Rounding::up ? 0 : 1]), result);
+  }
+  if constexpr (F == Finish::selected) {
+    const WordLanes overflow = select(splat(0x80000000u), x, splat(p.overflow_word[0]));
+    return select(above(magnitude(x), splat(p.overflow_above[0])), overflow, result);
+  }
+  return result;
+}
+
+// Whether a kernel leaves the sign of codes to store_signed.
+constexpr bool sign_is_stored(Finish finish) noexcept { return finish == Finish::clamped || finish == Finish::unsigned_zero; }
 
 // The whole cast of lanes x without Inf and NaN.
 template <bool Value, Way W, Rounding R, Finish F>
 WordLanes cast_lanes(WordLanes x, const RoundPlan& p, const RandomLanes& random) noexcept {
+  if constexpr (W == Way::power) return power_of_two<Value, R, F>(x, p, random);
+  if constexpr (F == Finish::natural) return round_magnitude<Value, W, R>(x, negative_mask(x), p, random);
+  if constexpr (F == Finish::integer) {
+    const FloatLanes sum = as_float(clamp(x, p.overflow_above[1], p.overflow_above[0])) + p.integer_anchor;
+    if constexpr (Value) return as_words(sum - p.integer_anchor);
+    else return as_words(sum) & p.code_mask;
+  }
+  if constexpr (Value && W == Way::anchor && rounds_integrally<R> && F != Finish::full) return round_integrally<R, F>(x, p);
   WordLanes a = magnitude(x);
   const WordLanes negative = negative_mask(x);
-  if constexpr (W == Way::power) return power_of_two<Value, R>(a, negative, p, random);
   if constexpr (F == Finish::full) a = select(above(splat(p.flush_inputs_below), a), WordLanes{}, a);
+  const WordLanes before = a;
+  if constexpr (F == Finish::clamped || F == Finish::by_sign || F == Finish::unsigned_zero) a = smaller(a, splat(p.clamp_word));
 
   WordLanes result = round_magnitude<Value, W, R>(a, negative, p, random);
-  constexpr bool both_signs = F == Finish::plain || F == Finish::unsigned_zero;
-  WordLanes limit = splat(p.overflow_above[0]), beyond = splat(p.overflow_word[0]);
-  if constexpr (!both_signs) {
-    limit = select(negative, splat(p.overflow_above[1]), limit);
-    beyond = select(negative, splat(p.overflow_word[1]), beyond);
-  }
-  WordLanes overflow = above(a, limit);
-  if constexpr (R == Rounding::stochastic) overflow |= above(result, splat(p.largest_word));
-
-  if constexpr (F == Finish::plain) {
-    result = select(overflow, beyond, result);
-    if constexpr (Value) return select(splat(0x80000000u), x, result);
-    else return result | ((x >> p.sign_shift) & p.sign_word);
-  }
-  if constexpr (F == Finish::integer && !Value) {
-    result = ((result ^ negative) - negative) & p.code_mask;
+  const auto with_sign = [&](WordLanes magnitude_word) {
+    if constexpr (Value) return select(splat(0x80000000u), x, magnitude_word);
+    else return magnitude_word | (negative & p.sign_word);
+  };
+  if constexpr (F == Finish::clamped) {
+    if constexpr (Value) return with_sign(result);
+    else return result;
+  } else if constexpr (F == Finish::unsigned_zero) {
+    if constexpr (Value) return result | (negative & 0x80000000u & above(result, WordLanes{}));
+    else return result;
+  } else if constexpr (F == Finish::selected) {
+    WordLanes overflow = above(a, splat(p.overflow_above[0]));
+    if constexpr (R == Rounding::stochastic) overflow |= above(result, splat(p.largest_word));
+    return with_sign(select(overflow, splat(p.overflow_word[0]), result));
   } else if constexpr (F == Finish::by_sign) {
-    result |= negative & p.sign_word;
-  } else if constexpr (F == Finish::unsigned_zero || F == Finish::integer) {
-    // Both specials of such a format have one code, which is no magnitude with a sign.
-    result |= negative & p.sign_word & above(result, WordLanes{});
-    if constexpr (F == Finish::unsigned_zero) beyond |= negative & p.beyond_sign;
+    // up: positive values overflow, down: negative ones; the other sign stays at the largest value.
+    constexpr bool upward = R == Rounding::up;
+    const WordLanes outward = upward ? ~negative : negative;
+    return select(above(before, splat(p.clamp_word)) & outward, splat(p.overflow_word[upward ? 0 : 1]), with_sign(result));
   } else {
+    WordLanes overflow = above(a, select(negative, splat(p.overflow_above[1]), splat(p.overflow_above[0])));
+    if constexpr (R == Rounding::stochastic) overflow |= above(result, splat(p.largest_word));
     const WordLanes is_zero = std::bit_cast<WordLanes>(result == 0) | above(splat(p.flush_results_below), result);
     const WordLanes turned = p.twos_complement && !Value ? negative : WordLanes{};
     result = (((result ^ turned) - turned) & p.code_mask) | (negative & p.sign_word);
     result = select(is_zero, select(negative, splat(p.zero_word[1]), splat(p.zero_word[0])), result);
+    return select(overflow, select(negative, splat(p.overflow_word[1]), splat(p.overflow_word[0])), result);
   }
-  return select(overflow, beyond, result);
 }
 
 }  // namespace narrow::detail

@@ -29,11 +29,24 @@ void decode_any(std::span<const In> in, const Format& f, std::span<T> out, int t
   if constexpr (std::is_same_v<T, float> && sizeof(In) <= 4) {
     const DecodePlan plan = decode_plan<In>(f);
     switch (plan.way) {
-      case DecodeWay::scaled: return decode_lanes_of<DecodeWay::scaled>(in, f, out, threads, plan);
+      case DecodeWay::finite: return decode_lanes_of<DecodeWay::finite>(in, f, out, threads, plan);
+      case DecodeWay::nan_only: return decode_lanes_of<DecodeWay::nan_only>(in, f, out, threads, plan);
+      case DecodeWay::inf_nan: return decode_lanes_of<DecodeWay::inf_nan>(in, f, out, threads, plan);
+      case DecodeWay::fnuz: return decode_lanes_of<DecodeWay::fnuz>(in, f, out, threads, plan);
+      case DecodeWay::word: return decode_lanes_of<DecodeWay::word>(in, f, out, threads, plan);
       case DecodeWay::power: return decode_lanes_of<DecodeWay::power>(in, f, out, threads, plan);
       case DecodeWay::integer: return decode_lanes_of<DecodeWay::integer>(in, f, out, threads, plan);
+      case DecodeWay::byte_finite:
+        if constexpr (sizeof(In) == 1) return decode_lanes_of<DecodeWay::byte_finite>(in, f, out, threads, plan);
+        break;
+      case DecodeWay::byte_top:
+        if constexpr (sizeof(In) == 1) return decode_lanes_of<DecodeWay::byte_top>(in, f, out, threads, plan);
+        break;
+      case DecodeWay::byte_fnuz:
+        if constexpr (sizeof(In) == 1) return decode_lanes_of<DecodeWay::byte_fnuz>(in, f, out, threads, plan);
+        break;
       case DecodeWay::half:
-        if constexpr (sizeof(In) == 2) return decode_lanes_of<DecodeWay::half>(in, f, out, threads, plan);
+        if constexpr (sizeof(In) <= 2) return decode_lanes_of<DecodeWay::half>(in, f, out, threads, plan);
         break;
       case DecodeWay::scalar: break;
     }

@@ -1,5 +1,7 @@
 #include "narrow/array/round_plan.hpp"
 
+#include <algorithm>
+
 #include "narrow/array/lanes_simd.hpp"
 #include "narrow/array/overflow.hpp"
 
@@ -40,21 +42,47 @@ Way choose_way(const Format& f, const Cast& cast) {
       cast.subnormals == Subnormals::keep)
     return Way::power;
   if (has_float_exponents(f)) return Way::field;
-  if (has_half_lanes && f == "fp16"_fmt && cast == Cast{.nan = cast.nan, .random_bits = cast.random_bits}) return Way::half;
+  if (has_half_lanes && f == "fp16"_fmt && cast.rounding == Rounding::nearest_even && cast.subnormals == Subnormals::keep)
+    return Way::half;
   return anchor_is_float(f) ? Way::anchor : Way::scalar;
 }
 
-Finish choose_finish(const Format& f, const Cast& cast, const RoundPlan& p) {
+// largest_code: the magnitude of the largest finite code, when codes come out; 0 when values do.
+template <class ToWord>
+Finish choose_finish(const Format& f, const Cast& cast, RoundPlan& p, const ToWord& to_word, std::uint32_t largest_code) {
   const bool directed = cast.rounding == Rounding::up || cast.rounding == Rounding::down;
-  if (cast.subnormals != Subnormals::keep || p.way == Way::power) return Finish::full;
-  if (f.has_negative_zero()) return directed ? Finish::by_sign : Finish::plain;
-  if (cast.rounding != Rounding::nearest_even) return Finish::full;
-  return f.twos_complement ? Finish::integer : Finish::unsigned_zero;
+  const bool nearest = cast.rounding == Rounding::nearest_even || cast.rounding == Rounding::nearest_away ||
+                       cast.rounding == Rounding::nearest_to_zero;
+  if (p.way == Way::power) {
+    if (p.zero_word[0] != 0 || largest_code == 0) return Finish::full;
+    return p.negative_word >= 0 ? Finish::selected : Finish::natural;
+  }
+  if (cast.subnormals != Subnormals::keep) return Finish::full;
+  if ((p.way == Way::field || p.way == Way::half) && cast.overflow == Overflow::to_special) return Finish::natural;
+  if (f.twos_complement) return cast.rounding == Rounding::nearest_even ? Finish::integer : Finish::full;
+  if (!f.has_negative_zero() && cast.rounding != Rounding::nearest_even) return Finish::full;
+  if (cast.rounding == Rounding::stochastic) return Finish::selected;
+  const Finish clamped = f.has_negative_zero() ? Finish::clamped : Finish::unsigned_zero;
+
+  // Does the largest word in range give what an overflow gives?
+  const std::uint32_t in_range = std::min(p.overflow_above[0], p.overflow_above[1]);
+  p.clamp_word = in_range;
+  if (to_word(from_word(in_range)) == p.overflow_word[0] && to_word(-from_word(in_range)) == p.overflow_word[1])
+    return clamped;
+  // Does the first word beyond, whose code is one more than the largest? So it is for the codes of Inf, and of NaN in
+  // formats without Inf.
+  if (nearest && largest_code != 0 && p.overflow_word[0] == largest_code + 1 &&
+      p.overflow_word[1] == f.with_sign(largest_code + 1, true)) {
+    p.clamp_word = in_range + 1;
+    return clamped;
+  }
+  if (!f.has_negative_zero()) return Finish::full;
+  return directed ? Finish::by_sign : Finish::selected;
 }
 
 // to_word: the result of a float as the kernel writes it, with a random word that always rounds up.
 template <class ToWord>
-RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
+RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word, std::uint32_t largest_code) {
   RoundPlan p;
   p.way = choose_way(f, cast);
   if (p.way == Way::scalar) return p;
@@ -66,6 +94,7 @@ RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
     // s = x + c has the word c + kept, and the code is ((E - min_exponent) << m) + kept.
     p.code_offset = p.anchor_shift + (static_cast<std::uint32_t>(f.min_exponent() + 127) << f.mantissa_bits);
   }
+  if (f.is_integer()) p.integer_anchor = static_cast<float>(compose(false, 3, 22 + f.min_quantum_exponent()));
   for (const bool negative : {false, true}) {
     const std::uint32_t sign = negative ? 0x80000000u : 0;
     // Words at a fixed bit carry into the word of Inf by themselves.
@@ -80,11 +109,11 @@ RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word) {
     for (std::uint32_t fraction = 0x400002; fraction-- > 0x3FFFFF;)
       if (encode(from_word(0x3F800000 + fraction), f, cast) > 127) p.grow_from = fraction;
     if (encode(from_word(0x3F800001), f, cast) > 127) p.grow_from = 1;
+    p.low_grow_from = last_word([&](std::uint32_t w) { return w == 0 || (w < 0x00800000 && encode(from_word(w), f, cast) == 0); }) + 1;
     if (cast.rounding == Rounding::stochastic) p.grow_from = 0;
     if (cast.negative == Negative::to_nan) p.negative_word = static_cast<std::int32_t>(to_word(-1.0f));
   }
-  p.beyond_sign = p.overflow_word[0] ^ p.overflow_word[1];
-  p.finish = choose_finish(f, cast, p);
+  p.finish = choose_finish(f, cast, p, to_word, largest_code);
   return p;
 }
 
@@ -96,7 +125,7 @@ std::uint32_t last_word_in_range(const Format& f, const Cast& cast, bool negativ
 }
 
 RoundPlan value_plan(const Format& f, const Cast& cast) {
-  RoundPlan p = make_plan(f, cast, [&](float x) { return std::bit_cast<std::uint32_t>(round_to(x, f, cast, ~0ull)); });
+  RoundPlan p = make_plan(f, cast, [&](float x) { return std::bit_cast<std::uint32_t>(round_to(x, f, cast, ~0ull)); }, 0);
   p.sign_word = 0x80000000u;
   p.largest_word = std::bit_cast<std::uint32_t>(static_cast<float>(largest(f)));
   if (cast.subnormals == Subnormals::flush_results && f.has_subnormals())
@@ -105,7 +134,8 @@ RoundPlan value_plan(const Format& f, const Cast& cast) {
 }
 
 RoundPlan code_plan(const Format& f, const Cast& cast) {
-  RoundPlan p = make_plan(f, cast, [&](float x) { return static_cast<std::uint32_t>(encode(x, f, cast, ~0ull)); });
+  RoundPlan p = make_plan(f, cast, [&](float x) { return static_cast<std::uint32_t>(encode(x, f, cast, ~0ull)); },
+                          static_cast<std::uint32_t>(f.max_magnitude()));
   p.largest_word = static_cast<std::uint32_t>(f.max_magnitude());
   p.sign_word = f.twos_complement ? 0 : static_cast<std::uint32_t>(f.sign_mask());
   p.sign_shift = 32 - f.width();

@@ -47,8 +47,6 @@ void each_pair(int v, const Body& body) noexcept {
   }
 }
 
-inline WordLanes lesser_unsigned(WordLanes a, WordLanes b) noexcept { return a < b ? a : b; }
-
 inline std::uint64_t total_count(WordLanes negative_counts) noexcept {
   std::uint64_t sum = 0;
   for (int k = 0; k < lane_count; ++k) sum += 0u - negative_counts[k];

@@ -97,7 +97,7 @@ constexpr double decode(Code code, const Format& f) noexcept {
 
 // The limits of a format as values.
 constexpr double largest(const Format& f) noexcept { return decode(f.max_code(), f); }
-constexpr double lowest(const Format& f) noexcept { return decode(f.max_code(f.has_sign), f); }
+constexpr double lowest(const Format& f) noexcept { return decode(f.max_code(true), f); }
 constexpr double smallest_normal(const Format& f) noexcept {
   return f.is_integer() ? compose(false, 1, f.min_quantum_exponent()) : compose(false, 1, f.min_exponent());
 }
@@ -105,9 +105,10 @@ constexpr double smallest_normal(const Format& f) noexcept {
 constexpr double smallest_positive(const Format& f) noexcept {
   return f.has_subnormals() ? compose(false, 1, f.min_quantum_exponent()) : smallest_normal(f);
 }
-// Distance from 1 to the next value above.
+// Distance from 1 to the next value above: 2^-m, or the quantum of the subnormals where 1 is one of them.
 constexpr double epsilon(const Format& f) noexcept {
-  return f.is_integer() ? compose(false, 1, f.min_quantum_exponent()) : compose(false, 1, -f.mantissa_bits);
+  const int exponent = -f.mantissa_bits > f.min_quantum_exponent() ? -f.mantissa_bits : f.min_quantum_exponent();
+  return compose(false, 1, exponent);
 }
 
 }  // namespace narrow

@@ -28,6 +28,10 @@ constexpr bool has_word(std::string_view words, std::string_view word) noexcept 
   return false;
 }
 
+constexpr bool is_called(const NamedFormat& row, std::string_view name) noexcept {
+  return same_word(row.name, name) || has_word(row.aliases, name);
+}
+
 // Takes one or two digits off the front; -1 when there is none, or when a zero leads.
 constexpr int take_number(std::string_view& text) noexcept {
   int value = 0, digits = 0;
@@ -61,12 +65,13 @@ constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
 // The row that a name or alias stands for; nullptr when there is none.
 constexpr const NamedFormat* find_row(std::string_view name) noexcept {
   for (const NamedFormat& row : format_table)
-    if (detail::same_word(row.name, name) || detail::has_word(row.aliases, name)) return &row;
+    if (detail::is_called(row, name)) return &row;
   return nullptr;
 }
 
 constexpr std::optional<Format> find_format(std::string_view name) noexcept {
-  if (const NamedFormat* row = find_row(name)) return row->format;
+  for (const NamedFormat& row : format_table)
+    if (detail::is_called(row, name)) return row.format;
   return detail::parse_exmy(name);
 }
 

@@ -36,7 +36,7 @@ constexpr Code encode(T x, const Format& f, const Cast& cast = {}, std::uint64_t
   }
   if (u.is_inf()) return detail::infinity_to(u.negative, f, cast);
   if (u.value_class == ValueClass::subnormal && cast.subnormals == Subnormals::flush_inputs)
-    return f.zero_code(u.negative);
+    return detail::round_significand(u.negative, std::uint64_t{0}, 0, false, f, cast, random);
   if constexpr (sizeof(T) == 8) {
     if (cast.through_fp32) {
       const Code narrowed = detail::round_significand(u.negative, u.significand, u.exponent, false, detail::carrier_format<float>, {}, 0);
