@@ -9,8 +9,11 @@ namespace {
 template <class T>
 void check_critical_inputs(const test::Row& row) {
   const auto magnitudes = test::magnitudes(row.format, test::scaled(1 << 14));
-  test::compare_all(row, magnitudes.size(), test::all_casts(), [&](std::size_t i, const auto& emit) {
-    for (const T x : test::around<T>(magnitudes[i], row.format)) emit(x);
+  // A scale below 1 (sanitizers) visits every n-th value of the wider formats; the small ones stay complete.
+  const std::size_t stride =
+      magnitudes.size() <= 256 || test::scale() >= 1 ? 1 : static_cast<std::size_t>(1 / test::scale());
+  test::compare_all(row, magnitudes.size() / stride, test::all_casts(), [&](std::size_t i, const auto& emit) {
+    for (const T x : test::around<T>(magnitudes[magnitudes.size() - 1 - i * stride], row.format)) emit(x);
   });
   const auto limits = test::limits<T>();
   test::compare_all(row, limits.size(), test::all_casts(), [&](std::size_t i, const auto& emit) { emit(limits[i]); });

@@ -31,7 +31,8 @@ std::vector<T> nans() {
   }
   std::vector<T> list;
   for (const std::uint64_t payload : payloads)
-    for (const std::uint64_t sign : {0u, 1u}) list.push_back(test::from_bits<T>(sign << (C::width - 1) | inf | payload));
+    for (const std::uint64_t sign : {0u, 1u})
+      list.push_back(test::from_bits<T>(sign << (C::width - 1) | inf | payload));
   return list;
 }
 

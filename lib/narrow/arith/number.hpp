@@ -109,7 +109,7 @@ struct std::numeric_limits<narrow::Number<F>> {
   static constexpr int min_exponent10 = F.is_integer() ? 0 : -static_cast<int>(-(F.min_exponent()) * 30103LL / 100000);
   static constexpr int max_exponent10 = [] {  // the largest k with 10^k <= max
     int k = 0;
-    for (double power = 10; !F.is_integer() && k < 308 && power <= narrow::largest(F); power *= 10) ++k;
+    for (double power = 1; !F.is_integer() && power <= narrow::largest(F) / 10; power *= 10) ++k;
     return k;
   }();
 

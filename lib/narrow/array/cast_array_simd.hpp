@@ -62,7 +62,7 @@ void cast_part(const float* in, Out* out, std::size_t begin, std::size_t end, co
   constexpr int block_vectors = vectors_for(W, R, F);
   constexpr std::size_t block_size = block_vectors * lane_count;
   const RoundPlan plan = job.plan;  // a copy: stores through out cannot change it
-  RandomLanes random{WordLanes{}, ~0u << ((32 - job.cast.random_bits) & 31)};
+  RandomLanes random{};
   std::array<std::uint32_t, block_size> random_words{};
   std::size_t i = begin;
   for (; i + block_size <= end; i += block_size) {

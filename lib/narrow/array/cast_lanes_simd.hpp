@@ -7,10 +7,10 @@
 
 namespace narrow::detail {
 
-// Random words of stochastic lanes: the bits that count, at the top; and the bits of the fraction that count.
+// Random words of stochastic lanes: the bits that count, at the top, and zeros. So bits of the fraction below those that
+// count meet zeros and cause no carry.
 struct RandomLanes {
   WordLanes top;
-  std::uint32_t fraction_mask;
 };
 
 inline WordLanes convert_to_words(FloatLanes x) noexcept { return __builtin_convertvector(x, WordLanes); }
@@ -37,7 +37,7 @@ WordLanes anchored(FloatLanes a, FloatLanes c, WordLanes negative, const RandomL
     // rest / quantum * 2^32, exact: 2^55 / c is 2^32 / quantum. Adding the random word carries out with that probability.
     const FloatLanes rest = a - (as_float(cut_word) - c);
     const FloatLanes per_quantum = as_float(splat((55 + 254) << 23) - as_words(c));
-    const WordLanes fraction = convert_to_words(rest * per_quantum) & random.fraction_mask;
+    const WordLanes fraction = convert_to_words(rest * per_quantum);
     return cut_word - std::bit_cast<WordLanes>(fraction + random.top < fraction);
   }
   return word;

@@ -80,12 +80,7 @@ inline bool any_above(WordLanes x, std::uint32_t limit) noexcept {
 #endif
 }
 
-inline bool any(WordLanes mask) noexcept {
-  const auto words = std::bit_cast<std::array<std::uint64_t, lane_count / 2>>(mask);
-  std::uint64_t all = 0;
-  for (const std::uint64_t word : words) all |= word;
-  return all != 0;
-}
+inline bool any(WordLanes mask) noexcept { return any_above(mask, 0); }
 
 // x cut to [-below, above], for x that is no NaN; the limits are magnitude words.
 inline WordLanes clamp(WordLanes x, std::uint32_t below, std::uint32_t above_zero) noexcept {

@@ -9,7 +9,9 @@ namespace narrow {
 // has overflowed as well. Negative values in a format without sign are no overflow.
 template <Carrier T>
 constexpr bool overflows(T x, const Format& f, const Cast& cast = {}, std::uint64_t random = 0) noexcept {
-  const auto value = static_cast<double>(x);
+  auto value = static_cast<double>(x);
+  if (sizeof(T) == 8 && cast.through_fp32) value = round_to(value, detail::carrier_format<float>);
+  if (value - value != 0) return true;  // beyond FP32 on the way
   const bool negative = value < 0;
   if (negative && !f.has_sign) return false;
   const double limit = negative ? -lowest(f) : largest(f);

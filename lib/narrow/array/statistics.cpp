@@ -27,7 +27,7 @@ void Statistics::merge(const Statistics& next) {
   a.count += b.count, a.zeros += b.zeros, a.nan += b.nan, a.inf += b.inf;
   a.amax = std::max(a.amax, b.amax);
   if (b.min_nonzero != 0) a.min_nonzero = a.min_nonzero == 0 ? b.min_nonzero : std::min(a.min_nonzero, b.min_nonzero);
-  a.sum += b.sum, a.sum_squares += b.sum_squares;
+  a.sum += b.sum;
   if (formats.size() < next.formats.size()) formats.resize(next.formats.size());
   for (std::size_t k = 0; k < next.formats.size(); ++k) {
     FormatStatistics& x = formats[k];
@@ -51,7 +51,14 @@ void add_input(InputStatistics& in, T x) {
   if (value == 0) ++in.zeros;
   else in.min_nonzero = in.min_nonzero == 0 ? size : std::min(in.min_nonzero, size);
   in.amax = std::max(in.amax, size);
-  in.sum += value, in.sum_squares += value * value;
+  in.sum += value;
+}
+
+// s may be infinite where the scale made it so. Negative values in a format without sign are no overflow.
+template <class T>
+bool has_overflowed(T s, const FormatCast& to, std::uint64_t random) {
+  if (s < 0 && !to.format.has_sign) return false;
+  return std::isinf(s) || overflows(s, to.format, to.cast, random);
 }
 
 // One element by the definitions. x: the element, s: scaled, r: cast.
@@ -59,7 +66,7 @@ template <class T>
 void add_one(FormatStatistics& out, T x, T s, T r, const FormatCast& to, double inverse, std::uint64_t random) {
   if (!std::isfinite(x)) return;
   const double value = static_cast<double>(x), result = static_cast<double>(r);
-  if (!std::isfinite(s) || overflows(s, to.format, to.cast, random)) {
+  if (has_overflowed(s, to, random)) {
     ++out.overflow;
     if (std::isfinite(result)) ++out.saturated;
   }
@@ -79,18 +86,30 @@ struct Measure {
   CastKernel<float> kernel;
   std::uint32_t last_in_range[2];  // by sign: magnitude words above overflow, whatever the random word
   std::uint32_t safe_up_to;        // nothing up to this word overflows
+  bool overflow_is_finite;         // every overflow gives the largest finite value
+  bool always_masked;              // other results may not be finite floats either
+  bool overflow_is_dropped;        // every overflow, and nothing else, gives a result that is not finite
   std::uint32_t normal_word;       // float word of the smallest normal value; 1 where floats reach no subnormals
 };
 
+bool is_nearest(const Cast& cast) {
+  return cast.rounding == Rounding::nearest_even || cast.rounding == Rounding::nearest_away ||
+         cast.rounding == Rounding::nearest_to_zero;
+}
+
 Measure make_measure(const FormatCast& to, std::uint64_t seed) {
   const Format& f = to.format;
-  Measure m{to, {f, to.cast, seed, value_plan(f, to.cast), 0}, nullptr, {}, 0, 1};
+  Measure m{to, {f, to.cast, seed, value_plan(f, to.cast), 0}, nullptr, {}, 0, false, false, false, 1};
   m.kernel = value_kernel(m.job);
   for (const bool negative : {false, true}) m.last_in_range[negative] = last_word_in_range(f, to.cast, negative);
   m.safe_up_to = std::min(m.last_in_range[0], m.last_in_range[1]);
   if (to.cast.rounding == Rounding::stochastic)
     m.safe_up_to = std::min(m.safe_up_to, std::bit_cast<std::uint32_t>(static_cast<float>(std::min(largest(f), 0x1.fffffep+127))));
-  if (!f.has_sign) m.safe_up_to = 0;  // negatives have no finite result
+  // Negatives (and zero) may become NaN in a format without sign, and float does not hold every value of a wider one.
+  m.always_masked = !f.has_sign || largest(f) > 0x1.fffffep+127;
+  m.overflow_is_dropped = is_nearest(to.cast) && to.cast.overflow == Overflow::to_special && f.has_nan() && !m.always_masked;
+  m.overflow_is_finite = (to.cast.overflow == Overflow::saturate || !f.has_nan()) && !m.always_masked;
+  if (!f.has_sign) m.last_in_range[1] = 0x7F800000;  // not even -Inf
   if (f.has_subnormals() && f.min_exponent() >= -149)
     m.normal_word = std::bit_cast<std::uint32_t>(static_cast<float>(smallest_normal(f)));
   return m;
@@ -106,7 +125,24 @@ struct Block {
   BlockInput input;
   std::uint32_t scaled_top;
   std::uint64_t missing;  // elements that were not finite and stand here as zeros
+  const float* original;  // before that
+  double squares;         // sum of squares of x
+  bool exact_scale;       // s is x times a power of two, and lost nothing
+
+  bool may_overflow(const Measure& m) const { return m.always_masked || scaled_top > m.safe_up_to; }
+  bool is_masked(const Measure& m) const { return may_overflow(m) && !m.overflow_is_finite; }
 };
+
+using Comparison = BlockErrors (*)(const BlockToCompare&) noexcept;
+
+Comparison choose_comparison(Difference difference, bool masked, bool relative) {
+  constexpr Difference exact = Difference::exact, general = Difference::general;
+  static constexpr Comparison table[] = {
+      compare_block<exact, false, false>,   compare_block<exact, false, true>,   compare_block<exact, true, false>,
+      compare_block<exact, true, true>,     compare_block<general, false, false>, compare_block<general, false, true>,
+      compare_block<general, true, false>,  compare_block<general, true, true>};
+  return table[(difference == general ? 4 : 0) + (masked ? 2 : 0) + (relative ? 1 : 0)];
+}
 
 void add_block(FormatStatistics& out, const Measure& m, const Block& block, double inverse) {
   alignas(64) Floats r;
@@ -114,34 +150,38 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   job.first = block.index;
   m.kernel(block.s, r.data(), 0, block.size, job);
   std::fill(r.begin() + static_cast<std::ptrdiff_t>(block.size), r.begin() + static_cast<std::ptrdiff_t>(block.padded), 0.0f);
-  const float *x = block.x, *s = block.s;
-  const bool masked = block.scaled_top > m.safe_up_to;
-  if (masked) {
-    if (m.to.cast.rounding == Rounding::stochastic) {
-      for (std::size_t i = 0; i < block.size; ++i)
-        if (!std::isfinite(s[i]) || overflows(s[i], m.to.format, m.to.cast, element_random(job, i)))
-          ++out.overflow, out.saturated += std::isfinite(r[i]) ? 1 : 0;
-    } else {
-      const Beyond beyond = count_overflow(s, r.data(), block.padded, m.last_in_range);
-      out.overflow += beyond.overflow, out.saturated += beyond.saturated;
-    }
+  if (block.missing != 0 && !m.to.format.has_zero)  // where zero is no zero, what stands for a missing element counts
+    for (std::size_t i = 0; i < block.size; ++i) r[i] = std::isfinite(block.original[i]) ? r[i] : 0.0f;
+  const bool masked = block.is_masked(m), may_overflow = block.may_overflow(m);
+  if (may_overflow && m.to.cast.rounding == Rounding::stochastic) {
+    for (std::size_t i = 0; i < block.size; ++i)
+      if (has_overflowed(block.s[i], m.to, element_random(job, i)))
+        ++out.overflow, out.saturated += std::isfinite(r[i]) ? 1 : 0;
+  } else if (may_overflow && !m.overflow_is_dropped) {
+    const Beyond beyond = count_overflow(block.s, r.data(), block.padded, m.last_in_range);
+    out.overflow += beyond.overflow, out.saturated += beyond.saturated;
   }
-  // The lanes compare relative errors in float, where s is an exact multiple of x: elsewhere every element is looked at.
-  int exponent = 0;
-  const bool exact_scale = std::frexp(inverse, &exponent) == 0.5;
-  const auto relative = static_cast<float>(std::min(out.max_relative_error, 0x1p+100));
-  const auto compare = inverse == 1 ? (masked ? compare_block<false, true> : compare_block<false, false>)
-                                    : (masked ? compare_block<true, true> : compare_block<true, false>);
-  const BlockErrors e = compare(x, s, r.data(), block.padded, m.normal_word, relative, inverse);
+  // Relative errors are compared in float, where s is an exact multiple of x; else every element is looked at. Rounding
+  // to nearest is never off by more than the value itself.
+  const bool exact_scale = block.exact_scale;
+  const bool at_most_one = is_nearest(m.to.cast) && m.to.format.has_zero;
+  const bool relative = exact_scale && !(at_most_one && out.max_relative_error >= 1);
+  const BlockToCompare b{block.x, block.s, r.data(), block.padded, m.normal_word,
+                         static_cast<float>(std::min(out.max_relative_error, 0x1.fffffep+127)), inverse};
+  const bool exact = exact_scale && (!may_overflow || m.overflow_is_dropped);
+  const BlockErrors e = choose_comparison(exact ? Difference::exact : Difference::general, masked, relative)(b);
+  if (masked && m.overflow_is_dropped) out.overflow += e.dropped;
   if (m.to.format.has_zero) out.underflow += e.zeros_after - block.input.zeros;
   out.subnormal += e.below_normal - e.zeros_after;
   out.compared += block.size - e.dropped - block.missing;
   out.squared_error += e.squared_error;
-  out.signal += masked ? e.signal : block.input.sum_squares;
-  if (exact_scale && !e.worse) return;
+  out.signal += masked ? e.signal : block.squares;
+  if (e.worse)
+    out.max_relative_error = std::max(out.max_relative_error, static_cast<double>(largest_relative_error(b.s, b.r, b.size)));
+  if (exact_scale) return;
   for (std::size_t i = 0; i < block.size; ++i)
-    if (x[i] != 0 && std::isfinite(r[i])) {
-      const double value = static_cast<double>(x[i]), error = static_cast<double>(r[i]) * inverse - value;
+    if (b.x[i] != 0 && std::isfinite(r[i])) {
+      const double value = static_cast<double>(b.x[i]), error = static_cast<double>(r[i]) * inverse - value;
       out.max_relative_error = std::max(out.max_relative_error, std::abs(error / value));
     }
 }
@@ -153,7 +193,7 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
   out.formats.resize(measures.size());
   alignas(64) Floats x_buffer, s_buffer;
   for (std::size_t i = begin; i < end; i += statistics_block) {
-    Block b{data + i, nullptr, std::min(statistics_block, end - i), 0, first + i, {}, 0, 0};
+    Block b{data + i, nullptr, std::min(statistics_block, end - i), 0, first + i, {}, 0, 0, data + i, 0, true};
     b.padded = (b.size + 7) / 8 * 8;
     const auto copy = [&] {
       std::copy_n(data + i, b.size, x_buffer.data());
@@ -174,7 +214,7 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
     in.zeros = b.input.zeros - b.missing - (b.padded - b.size);
     in.amax = static_cast<double>(std::bit_cast<float>(b.input.top));
     if (b.input.least <= 0x7F7FFFFF) in.min_nonzero = static_cast<double>(std::bit_cast<float>(b.input.least));
-    in.sum = b.input.sum, in.sum_squares = b.input.sum_squares;
+    in.sum = b.input.sum;
     out.merge({in, {}, 1});
 
     b.s = b.x;
@@ -183,7 +223,12 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
       for (std::size_t k = 0; k < b.padded; ++k) s_buffer[k] = b.x[k] * scale;
       b.s = s_buffer.data();
       b.scaled_top = std::bit_cast<std::uint32_t>(std::bit_cast<float>(b.input.top) * scale);
+      const float least = b.input.least > 0x7F7FFFFF ? 1.0f : std::bit_cast<float>(b.input.least) * scale;
+      int exponent = 0;
+      b.exact_scale = std::frexp(scale, &exponent) == 0.5f && least >= 0x1p-126f && b.scaled_top < 0x7F800000;
     }
+    if (std::any_of(measures.begin(), measures.end(), [&](const Measure& m) { return !b.is_masked(m); }))
+      b.squares = sum_squares(b.x, b.padded);
     const double inverse = 1 / static_cast<double>(scale);
     for (std::size_t k = 0; k < measures.size(); ++k) add_block(out.formats[k], measures[k], b, inverse);
   }
@@ -192,14 +237,10 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
 
 // Parts of fixed size, merged in order: the same bits for any number of threads.
 template <class Part>
-Statistics merge_parts(std::size_t count, std::size_t formats, double scale, int threads, const Part& part) {
+void merge_parts(Statistics& total, std::size_t count, int threads, const Part& part) {
   std::vector<Statistics> parts((count + part_size - 1) / part_size);
   parallel_parts(count, part_size, threads, [&](std::size_t begin, std::size_t end) { parts[begin / part_size] = part(begin, end); });
-  Statistics all;
-  all.formats.resize(formats);
-  for (const Statistics& next : parts) all.merge(next);
-  all.scale = scale;
-  return all;
+  for (const Statistics& next : parts) total.merge(next);
 }
 
 void check_request(std::span<const FormatCast> formats, double scale, double in_carrier) {
@@ -221,11 +262,18 @@ StatisticsPass::StatisticsPass(std::span<const FormatCast> formats, double scale
 }
 StatisticsPass::~StatisticsPass() = default;
 
-Statistics StatisticsPass::operator()(std::span<const float> data, std::size_t first, int threads) const {
-  const auto scale = static_cast<double>(plan_->scale);
-  return merge_parts(data.size(), plan_->measures.size(), scale, threads, [&](std::size_t begin, std::size_t end) {
+void StatisticsPass::add(Statistics& total, std::span<const float> data, std::size_t first, int threads) const {
+  total.scale = static_cast<double>(plan_->scale);
+  total.formats.resize(plan_->measures.size());
+  merge_parts(total, data.size(), threads, [&](std::size_t begin, std::size_t end) {
     return part_statistics(data.data(), begin, end, first, plan_->measures, plan_->scale);
   });
+}
+
+Statistics StatisticsPass::operator()(std::span<const float> data, std::size_t first, int threads) const {
+  Statistics total;
+  add(total, data, first, threads);
+  return total;
 }
 
 Statistics statistics(std::span<const float> data, std::span<const FormatCast> formats, double scale, std::uint64_t seed, int threads) {
@@ -234,7 +282,10 @@ Statistics statistics(std::span<const float> data, std::span<const FormatCast> f
 
 Statistics statistics(std::span<const double> data, std::span<const FormatCast> formats, double scale, std::uint64_t seed, int threads) {
   check_request(formats, scale, scale);
-  return merge_parts(data.size(), formats.size(), scale, threads, [&](std::size_t begin, std::size_t end) {
+  Statistics total;
+  total.scale = scale;
+  total.formats.resize(formats.size());
+  merge_parts(total, data.size(), threads, [&](std::size_t begin, std::size_t end) {
     Statistics part;
     part.formats.resize(formats.size());
     for (std::size_t i = begin; i < end; ++i) {
@@ -247,6 +298,7 @@ Statistics statistics(std::span<const double> data, std::span<const FormatCast> 
     }
     return part;
   });
+  return total;
 }
 
 }  // namespace narrow

@@ -26,7 +26,7 @@ struct InputStatistics {
   std::uint64_t count = 0, zeros = 0, nan = 0, inf = 0;
   double amax = 0;
   double min_nonzero = 0;  // 0 when there is no non-zero finite element
-  double sum = 0, sum_squares = 0;
+  double sum = 0;
 
   std::uint64_t finite() const { return count - nan - inf; }
   double mean() const { return finite() == 0 ? 0 : sum / static_cast<double>(finite()); }
@@ -43,7 +43,7 @@ struct FormatStatistics {
   std::uint64_t compared = 0;   // finite before and after
   double squared_error = 0;     // sum over the compared
   double signal = 0;            // sum of squares of the compared, before
-  double max_relative_error = 0;  // over the compared that are not zero
+  double max_relative_error = 0;  // over the compared that are not zero, to the precision of a float
 
   double mse() const { return compared == 0 ? 0 : squared_error / static_cast<double>(compared); }
   double sqnr_db() const;  // 10 log10(signal / squared_error); inf without error, nan without signal
@@ -54,7 +54,7 @@ struct Statistics {
   std::vector<FormatStatistics> formats;
   double scale = 1;
 
-  // Adds the statistics of the data that follows. Sums depend on the order, so merge in the order of the data.
+  // Adds the statistics of the data that follows. Sums are rounded, so their last bits depend on the order of merging.
   void merge(const Statistics& next);
 };
 
@@ -71,9 +71,11 @@ class StatisticsPass {
   StatisticsPass(const StatisticsPass&) = delete;
   StatisticsPass& operator=(const StatisticsPass&) = delete;
 
-  // first: the index of data[0] in the whole, for stochastic casts and for sums that do not depend on the cut: pieces
-  // that start at multiples of 65536 and are merged in order give the bits of one call.
+  // first: the index of data[0] in the whole, for stochastic casts.
   Statistics operator()(std::span<const float> data, std::size_t first = 0, int threads = 0) const;
+  // The same added to what is there. Pieces that start at multiples of 65536 and are added in order to an empty
+  // Statistics give the bits of one call with the whole.
+  void add(Statistics& total, std::span<const float> data, std::size_t first = 0, int threads = 0) const;
 
  private:
   struct Plan;
