@@ -188,6 +188,7 @@ BlockErrors compare_block(const BlockToCompare& b) noexcept {
       if constexpr (Relative) worse |= above(as_float(magnitude(error)), as_float(magnitude(sw)) * b.relative);
       xs[v] = xw, rs[v] = D == Difference::exact ? error : rw;
     }
+    __builtin_prefetch(b.s + i + statistics_block);  // the next block, while the memory is idle
     DoubleGroup error = widen(rs);
     if constexpr (D == Difference::general) {
       error.scale(b.inverse);
