@@ -168,7 +168,9 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   const bool relative = exact_scale && !(at_most_one && out.max_relative_error >= 1);
   const BlockToCompare b{block.x, block.s, r.data(), block.padded, m.normal_word,
                          static_cast<float>(std::min(out.max_relative_error, 0x1.fffffep+127)), inverse};
-  const bool exact = exact_scale && (!may_overflow || m.overflow_is_dropped);
+  // Rounded to nearest or toward zero, r is zero or so close to s that r - s is a float.
+  const bool is_close = is_nearest(m.to.cast) || m.to.cast.rounding == Rounding::toward_zero;
+  const bool exact = exact_scale && is_close && m.to.format.has_zero && (!may_overflow || m.overflow_is_dropped);
   const BlockErrors e = choose_comparison(exact ? Difference::exact : Difference::general, masked, relative)(b);
   if (masked && m.overflow_is_dropped) out.overflow += e.dropped;
   if (m.to.format.has_zero) out.underflow += e.zeros_after - block.input.zeros;
@@ -176,9 +178,13 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   out.compared += block.size - e.dropped - block.missing;
   out.squared_error += e.squared_error;
   out.signal += masked ? e.signal : block.squares;
-  if (e.worse)
-    out.max_relative_error = std::max(out.max_relative_error, static_cast<double>(largest_relative_error(b.s, b.r, b.size)));
-  if (exact_scale) return;
+  bool one_by_one = !exact_scale;
+  if (e.worse) {
+    const auto largest_here = static_cast<double>(largest_relative_error(b.s, b.r, b.size));
+    if (std::isfinite(largest_here)) out.max_relative_error = std::max(out.max_relative_error, largest_here);
+    else one_by_one = true;  // beyond what float holds
+  }
+  if (!one_by_one) return;
   for (std::size_t i = 0; i < block.size; ++i)
     if (b.x[i] != 0 && std::isfinite(r[i])) {
       const double value = static_cast<double>(b.x[i]), error = static_cast<double>(r[i]) * inverse - value;
