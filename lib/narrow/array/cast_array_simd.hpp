@@ -33,8 +33,12 @@ inline std::uint64_t element_random(const CastJob& job, std::size_t index) noexc
 template <std::size_t N>
 void fill_random(std::array<std::uint32_t, N>& words, const CastJob& job, std::size_t index) noexcept {
   const int shift = 32 - job.cast.random_bits;
-  for (std::size_t k = 0; k < N; ++k)
-    words[k] = static_cast<std::uint32_t>(random_bits(job.seed, job.first + index + k)) << shift;
+  for (std::size_t k = 0; k < N; ++k) {
+    std::uint64_t bits = random_bits(job.seed, job.first + index + k);
+    // The products need scalar registers: without this the compiler moves every word to vectors and back between them.
+    asm("" : "+r"(bits));
+    words[k] = static_cast<std::uint32_t>(bits) << shift;
+  }
 }
 
 // Inf and NaN (and subnormals rounded to powers of two at random) are left to the scalar functions.
