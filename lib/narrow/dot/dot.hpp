@@ -1,0 +1,24 @@
+// One dot product as a model computes it, and the exact one rounded once.
+#pragma once
+
+#include <span>
+
+#include "narrow/dot/models.hpp"
+#include "narrow/dot/step.hpp"
+
+namespace narrow {
+
+// a . b + c on codes. Longer than one step: chained, ascending k; shorter: zero products. tf32 codes have 19 bits.
+// Block-scaled models take all scales as 1; see dot_scaled.
+Code dot(const DotModel& model, std::span<const Code> a, std::span<const Code> b, Code c);
+
+// The same with the scales of the blocks: one code of model.scale for each model.scale_block products (rounded up).
+Code dot_scaled(const DotModel& model, std::span<const Code> a, std::span<const Code> b,
+                std::span<const Code> scale_a, std::span<const Code> scale_b, Code c);
+
+// The exact sum of the products and c, rounded once to nearest even: what no machine beats. NaN, Inf * 0 and Inf - Inf
+// give NaN. c is a code of `out`.
+Code exact_dot(std::span<const Code> a, const Format& fa, std::span<const Code> b, const Format& fb, Code c,
+               const Format& out, const Cast& cast = {});
+
+}  // namespace narrow

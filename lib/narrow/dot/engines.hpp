@@ -1,0 +1,223 @@
+// The fast ways to compute the chains of a few rows and sixteen columns, one struct a kind of arithmetic. All give the bits
+// of dot(); where an engine cannot be sure it says so, and the caller asks dot().
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "narrow/dot/fma_lanes_simd.hpp"
+#include "narrow/dot/packed.hpp"
+#include "narrow/dot/rounded_lanes.hpp"
+
+namespace narrow::detail {
+
+// What an engine fills: sums[chain][row][column], and unsure[row][column] where dot() must decide. `start` is the first
+// value of the first chain (C), or nullptr for zeros.
+template <class Sum>
+struct EngineResult {
+  Sum* sums;
+  std::uint8_t* unsure;
+  const Sum* start;
+};
+
+// Tensor cores that fuse: see fused_lanes.hpp.
+template <class Real, class Exponent>
+struct FusedEngine {
+  using Sum = float;
+  static constexpr std::size_t max_rows = 4;
+  const DotModel& model;
+  LaneConstants constants;
+  const Packed<Real, Exponent>&a, &b;
+  const Schedule& schedule;
+
+  void operator()(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<float>& out) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t line = (row + r) * a.positions, columns = panel * b.positions;
+      bool unsure = a.special[row + r] != 0;
+      for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
+        const Segment chain = schedule.segments[s];
+        float lanes[lane_columns] = {};
+        if (s == 0 && out.start != nullptr) {
+          std::copy_n(out.start + r * lane_columns, lane_columns, lanes);
+          for (const float x : lanes) unsure = unsure || !std::isfinite(x);
+        }
+        const LaneOperands<Real, Exponent> x{a.values.data() + line + chain.begin, a.exponents.data() + line + chain.begin,
+                                             b.values.data() + (columns + chain.begin) * lane_columns,
+                                             b.exponents.data() + (columns + chain.begin) * lane_columns};
+        if (!fused_chain(model, constants, x, chain.end - chain.begin, lanes)) unsure = true;
+        std::copy_n(lanes, lane_columns, out.sums + (s * rows + r) * lane_columns);
+      }
+      for (std::size_t j = 0; j < lane_columns; ++j)
+        out.unsure[r * lane_columns + j] = unsure || b.special[panel * lane_columns + j] != 0 ? 1 : 0;
+    }
+  }
+};
+
+// FP32 and FP64 in the machine's own arithmetic, which is IEEE's. NaN has more than one pattern there: dot() decides.
+template <class Real, DotRule Rule>
+struct NativeEngine {
+  using Sum = Real;
+  static constexpr std::size_t max_rows = 4;
+  const Packed<Real, std::int16_t>&a, &b;
+  const Schedule& schedule;
+
+  static Real fma(Real x, Real y, Real z) { return std::fma(x, y, z); }
+
+  // The balanced tree of software_sum.hpp over products [begin, end), sixteen columns at once.
+  void tree(const Real* x, const Real* y, std::size_t begin, std::size_t end, Real (&sum)[lane_columns]) const {
+    if (end - begin == 1) {
+      for (std::size_t j = 0; j < lane_columns; ++j) sum[j] = x[begin] * y[begin * lane_columns + j];
+      return;
+    }
+    const std::size_t middle = begin + std::bit_ceil(end - begin) / 2;
+    Real right[lane_columns];
+    tree(x, y, begin, middle, sum);
+    tree(x, y, middle, end, right);
+    for (std::size_t j = 0; j < lane_columns; ++j) sum[j] += right[j];
+  }
+
+  // Several rows share what they load of B.
+  template <std::size_t Rows>
+  void chain(const Real* const (&x)[max_rows], const Real* y, std::size_t products, Real (&acc)[max_rows][lane_columns]) const {
+    if constexpr (std::is_same_v<Real, float>) {
+      FloatFour lanes[Rows][4];
+      std::memcpy(lanes, acc, sizeof lanes);
+      for (std::size_t k = 0; k < products; ++k) {
+        FloatFour b4[4];
+        std::memcpy(b4, y + k * lane_columns, sizeof b4);
+        for (std::size_t r = 0; r < Rows; ++r)
+          for (std::size_t v = 0; v < 4; ++v) {
+            if constexpr (Rule == DotRule::fma_chain) lanes[r][v] = fma_four(x[r][k] - FloatFour{}, b4[v], lanes[r][v]);
+            else lanes[r][v] += x[r][k] * b4[v];
+          }
+      }
+      std::memcpy(acc, lanes, sizeof lanes);
+    } else {
+      for (std::size_t k = 0; k < products; ++k)
+        for (std::size_t r = 0; r < Rows; ++r)
+          for (std::size_t j = 0; j < lane_columns; ++j) {
+            const Real b1 = y[k * lane_columns + j];
+            acc[r][j] = Rule == DotRule::fma_chain ? fma(x[r][k], b1, acc[r][j]) : acc[r][j] + x[r][k] * b1;
+          }
+    }
+  }
+
+  void one_row(const Real* x, const Real* y, std::size_t products, Real (&acc)[lane_columns]) const {
+    if constexpr (Rule == DotRule::pairwise) {
+      if (products == 0) return;
+      Real sum[lane_columns];
+      tree(x, y, 0, products, sum);
+      for (std::size_t j = 0; j < lane_columns; ++j) acc[j] = sum[j] + acc[j];
+    } else {
+      Real lost[lane_columns] = {};
+      for (std::size_t k = 0; k < products; ++k)
+        for (std::size_t j = 0; j < lane_columns; ++j) {
+          const Real term = x[k] * y[k * lane_columns + j] - lost[j], next = acc[j] + term;
+          lost[j] = (next - acc[j]) - term;
+          acc[j] = next;
+        }
+    }
+  }
+
+  void operator()(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<Real>& out) const {
+    std::fill_n(out.unsure, rows * lane_columns, std::uint8_t{0});
+    for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
+      const Segment part = schedule.segments[s];
+      const Real* x[max_rows] = {};
+      Real acc[max_rows][lane_columns] = {};
+      for (std::size_t r = 0; r < rows; ++r) {
+        x[r] = a.values.data() + (row + r) * a.positions + part.begin;
+        if (s == 0 && out.start != nullptr) std::copy_n(out.start + r * lane_columns, lane_columns, acc[r]);
+      }
+      const Real* y = b.values.data() + (panel * b.positions + part.begin) * lane_columns;
+      const std::size_t products = part.end - part.begin;
+      if constexpr (Rule == DotRule::fma_chain || Rule == DotRule::multiply_add) {
+        if (rows == max_rows) chain<max_rows>(x, y, products, acc);
+        else for (std::size_t r = 0; r < rows; ++r) {
+          const Real* const only[max_rows] = {x[r]};
+          Real one[max_rows][lane_columns] = {};
+          std::copy_n(acc[r], lane_columns, one[0]);
+          chain<1>(only, y, products, one);
+          std::copy_n(one[0], lane_columns, acc[r]);
+        }
+      } else {
+        for (std::size_t r = 0; r < rows; ++r) one_row(x[r], y, products, acc[r]);
+      }
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t j = 0; j < lane_columns; ++j) {
+          out.sums[(s * rows + r) * lane_columns + j] = acc[r][j];
+          if (acc[r][j] != acc[r][j]) out.unsure[r * lane_columns + j] = 1;
+        }
+    }
+  }
+};
+
+// Every operation rounded to a narrow format: see rounded_lanes.hpp. Right while a float holds every product of two factors
+// exactly (the caller looks at widths and exponents) and a sum of two values of the format can be rounded twice without
+// harm: 24 >= 2 p + 2.
+template <bool MovesWord>
+struct RoundedEngine {
+  using Sum = float;
+  static constexpr std::size_t max_rows = 2;
+  const Packed<float, std::int16_t>&a, &b;
+  const Schedule& schedule;
+  RoundedLanes lanes;
+
+  template <std::size_t Rows>
+  void chains(std::size_t row, std::size_t panel, const EngineResult<float>& out) const {
+    for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
+      const Segment part = schedule.segments[s];
+      const float* x[Rows];
+      for (std::size_t r = 0; r < Rows; ++r) x[r] = a.values.data() + (row + r) * a.positions + part.begin;
+      FloatFour acc[Rows][4] = {};
+      IntFour beyond[Rows][4] = {};
+      if (s == 0 && out.start != nullptr) std::memcpy(acc, out.start, sizeof acc);
+      rounded_chain<MovesWord, Rows>(lanes, x, b.values.data() + (panel * b.positions + part.begin) * lane_columns,
+                                     part.end - part.begin, acc, beyond);
+      std::memcpy(out.sums + s * Rows * lane_columns, acc, sizeof acc);
+      std::int32_t seen[Rows * lane_columns];
+      std::memcpy(seen, beyond, sizeof seen);
+      for (std::size_t i = 0; i < Rows * lane_columns; ++i)
+        if (seen[i] > lanes.largest_word) out.unsure[i] = 1;
+    }
+  }
+
+  void operator()(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<float>& out) const {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < lane_columns; ++j) {
+        const float start = out.start != nullptr ? out.start[r * lane_columns + j] : 0;
+        const bool odd_start = !std::isfinite(start) || (start == 0 && std::signbit(start));
+        out.unsure[r * lane_columns + j] =
+            a.special[row + r] != 0 || b.special[panel * lane_columns + j] != 0 || odd_start ? 1 : 0;
+      }
+    if (rows == 2) chains<2>(row, panel, out);
+    else chains<1>(row, panel, out);
+  }
+};
+
+// Exact integers modulo 2^32.
+struct IntegerEngine {
+  using Sum = std::int32_t;
+  static constexpr std::size_t max_rows = 4;
+  const Packed<std::int32_t, std::int16_t>&a, &b;
+  const Schedule& schedule;
+
+  void operator()(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<std::int32_t>& out) const {
+    std::fill_n(out.unsure, rows * lane_columns, std::uint8_t{0});
+    for (std::size_t s = 0; s < schedule.segments.size(); ++s)
+      for (std::size_t r = 0; r < rows; ++r) {
+        std::uint32_t acc[lane_columns] = {};
+        if (s == 0 && out.start != nullptr)
+          for (std::size_t j = 0; j < lane_columns; ++j) acc[j] = static_cast<std::uint32_t>(out.start[r * lane_columns + j]);
+        for (std::size_t k = schedule.segments[s].begin; k < schedule.segments[s].end; ++k) {
+          const auto x = static_cast<std::uint32_t>(a.values[(row + r) * a.positions + k]);
+          const std::int32_t* y = b.values.data() + (panel * b.positions + k) * lane_columns;
+          for (std::size_t j = 0; j < lane_columns; ++j) acc[j] += x * static_cast<std::uint32_t>(y[j]);
+        }
+        for (std::size_t j = 0; j < lane_columns; ++j)
+          out.sums[(s * rows + r) * lane_columns + j] = static_cast<std::int32_t>(acc[j]);
+      }
+  }
+};
+
+}  // namespace narrow::detail

@@ -1,0 +1,68 @@
+// A matrix product as a machine computes it: D = A B + C on codes, for any model and plan.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "narrow/dot/dot.hpp"
+#include "narrow/dot/matrix_view.hpp"
+#include "narrow/dot/plan.hpp"
+
+namespace narrow {
+
+// FP32 scales of an operand (A: m x k, B: k x n): one value for each block of `outer` rows of A (columns of B) times
+// `inner` of K, K running fastest. outer = 0: all rows; inner = 0: all of K.
+//   per tensor: {s, 0, 0}     per row: {s, 1, 0}     1x128: {s, 1, 128}     128x128: {s, 128, 128}
+struct OperandScales {
+  std::span<const float> values = {};
+  std::size_t outer = 0, inner = 0;
+};
+
+struct GemmOptions {
+  float alpha = 1, beta = 1;             // D = alpha * (A B) + beta * C
+  std::optional<Format> output = {};     // D's format; the accumulator's when not given
+  std::optional<Format> c_format = {};   // C's format; the accumulator's when not given
+  Cast output_cast = {};
+  OperandScales scale_a = {}, scale_b = {};
+  // Block-scaled models: codes of model.scale, one for each scale_block of K; a row of A (a column of B) after the other.
+  std::span<const std::uint8_t> block_a = {}, block_b = {};
+  int threads = 0;
+  bool one_by_one = false;               // every output through dot(): slow, the same bits
+};
+
+// What the rules are where a product has more to it than chains:
+//   C     With plan chain, alpha 1, beta 1 and no scales C is the accumulator's first value (as in mma). Otherwise it joins
+//         at the end: D = round(fma(alpha, sum, round(beta * C))) in FP32, as in a CUTLASS epilogue. beta 0 ignores C.
+//   join  Partial results are added in FP32 to nearest even (FP64 and integer accumulators in their own arithmetic).
+//   scales over K need a cut of K at multiples of `inner` (promote or split): a part is multiplied by the product of its
+//         two scales and added in one FMA. Scales that are constant over K multiply the sum.
+//   D     is rounded once, from FP32 (FP64, int32) to the output's format.
+// Shapes that do not fit, codes that are too narrow, a plan that the model cannot follow: Error. An empty C (no data) is
+// zero. TF32 operands are 32-bit words. K may be 0: then every sum is empty.
+void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
+          MatrixView<std::uint64_t> d, const GemmOptions& options = {});
+void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
+          MatrixView<std::uint32_t> d, const GemmOptions& options = {});
+void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
+          MatrixView<std::uint16_t> d, const GemmOptions& options = {});
+void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
+          MatrixView<std::uint8_t> d, const GemmOptions& options = {});
+
+template <class A, class B, class C, class D>
+void gemm(const DotModel& model, const Plan& plan, const MatrixView<A>& a, const MatrixView<B>& b, const MatrixView<C>& c,
+          const MatrixView<D>& d, const GemmOptions& options = {}) {
+  gemm(model, plan, code_matrix(a), code_matrix(b), code_matrix(c), d, options);
+}
+
+// How far a product is from the exact one. Relative to |exact|, over outputs whose exact value is finite and not zero;
+// bits lost: log2(relative error / 2^-24), at least 0. At most `sample` outputs, evenly spread, are looked at (0: all).
+struct ProductError {
+  std::size_t outputs = 0, compared = 0, exact = 0;  // exact: equal to the exact value rounded once
+  double max_relative = 0, mean_relative = 0;
+  double max_bits_lost = 0, mean_bits_lost = 0;
+  std::size_t worst_row = 0, worst_col = 0;
+};
+ProductError product_error(const DotModel& model, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
+                           const CodeMatrix& d, const Format& output, std::size_t sample = 0, int threads = 0);
+
+}  // namespace narrow

@@ -1,0 +1,109 @@
+#include "narrow/dot/gemm_checks.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "narrow/base/error.hpp"
+
+namespace narrow::detail {
+
+namespace {
+
+std::string shape_text(const CodeMatrix& m) { return std::to_string(m.rows) + "x" + std::to_string(m.cols); }
+
+void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word) {
+  const std::size_t inner = m.layout == Layout::row_major ? m.cols : m.rows;
+  if (m.pitch < inner) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
+  if (m.data == nullptr && m.rows * m.cols != 0) throw Error(std::string("gemm: ") + name + " has no data");
+  const int width = is_word ? 32 : f.width();
+  if (8 * m.code_bytes < width)
+    throw Error(std::string("gemm: ") + name + " has codes of " + std::to_string(8 * m.code_bytes) + " bits, its format has " +
+                std::to_string(width));
+}
+
+void check_scales(const char* name, const OperandScales& s, std::size_t outer, std::size_t k) {
+  if (s.values.empty()) {
+    if (s.inner != 0 || s.outer != 0) throw Error(std::string("gemm: the scales of ") + name + " are missing");
+    return;
+  }
+  const std::size_t lines = s.outer == 0 ? 1 : (outer + s.outer - 1) / s.outer;
+  const std::size_t across = s.inner == 0 ? 1 : (k + s.inner - 1) / s.inner;
+  if (s.values.size() != lines * across)
+    throw Error(std::string("gemm: ") + name + " needs " + std::to_string(lines * across) + " scales, there are " +
+                std::to_string(s.values.size()));
+}
+
+void check_plan(const Product& p) {
+  const std::string plan = "gemm: plan " + plan_text(p.plan);
+  for (const OperandScales* s : {&p.options.scale_a, &p.options.scale_b}) {
+    if (s->inner == 0) continue;
+    const bool cut = p.plan.order == SumOrder::promote || p.plan.order == SumOrder::split;
+    if (!cut || p.plan.length <= 0 || s->inner % static_cast<std::size_t>(p.plan.length) != 0)
+      throw Error(plan + " does not cut K where the scales change; promote:" + std::to_string(s->inner) + " does");
+    if (p.model.is_integer()) throw Error("gemm: scales over K need a floating accumulator");
+  }
+  if (p.plan.order != SumOrder::chain && p.plan.length <= 0) throw Error(plan + " needs a length of at least 1");
+  if (p.plan.operands != Operands::cut && !(p.model.a.format == "tf32"_fmt))
+    throw Error(plan + " rounds operands, which only tf32 models do");
+  if (!p.model.is_block_scaled()) {
+    if (!p.options.block_a.empty() || !p.options.block_b.empty())
+      throw Error("gemm: " + std::string(p.model.name.view()) + " takes no block scales");
+    return;
+  }
+  const int unit = p.plan.order == SumOrder::slice ? (p.plan.run != 0 ? p.plan.run : p.model.instruction_k)
+                   : p.plan.order == SumOrder::stream_k ? p.plan.tile_k
+                                                        : p.plan.length;
+  if (p.plan.order != SumOrder::chain && unit % p.model.scale_block != 0)
+    throw Error(plan + " cuts blocks of " + std::to_string(p.model.scale_block) + " that share a scale");
+  const std::size_t blocks = (p.k + static_cast<std::size_t>(p.model.scale_block) - 1) / static_cast<std::size_t>(p.model.scale_block);
+  if ((!p.options.block_a.empty() && p.options.block_a.size() != p.rows * blocks) ||
+      (!p.options.block_b.empty() && p.options.block_b.size() != p.cols * blocks))
+    throw Error("gemm: each row of A and column of B needs " + std::to_string(blocks) + " block scales");
+}
+
+bool fits_float(const Format& f) {
+  return f.mantissa_bits <= 23 && f.max_exponent() <= 127 && f.min_quantum_exponent() >= -149;
+}
+
+}  // namespace
+
+EngineKind engine_of(const DotModel& m) {
+  const Format &a = m.a.format, &b = m.b.format, &sum = m.accumulator.format;
+  switch (m.rule) {
+    case DotRule::fused:
+    case DotRule::fused_pair_then_add:
+    case DotRule::fused_then_add:
+      return a.exponent_bits <= 5 && b.exponent_bits <= 5 ? EngineKind::fused_bytes : EngineKind::fused_words;
+    case DotRule::integer: return EngineKind::integer;
+    case DotRule::fma_chain:
+    case DotRule::multiply_add:
+    case DotRule::pairwise:
+    case DotRule::kahan: break;
+    default: return EngineKind::none;
+  }
+  if (sum == "fp64"_fmt) return EngineKind::native_double;
+  if (!fits_float(a) || !fits_float(b) || !fits_float(sum)) return EngineKind::none;
+  if (sum == "fp32"_fmt) return EngineKind::native_float;
+  // Rounding a float's sum again is innocuous up to 11 bits; products of two factors must fit 24.
+  const bool rounds_twice = sum.mantissa_bits <= 10 && sum.has_zero && a.significand_bits() + b.significand_bits() <= 24;
+  return m.rule == DotRule::multiply_add && rounds_twice ? EngineKind::rounded : EngineKind::none;
+}
+
+void check_product(const Product& p, const CodeMatrix& d) {
+  if (p.a.cols != p.b.rows)
+    throw Error("gemm: A is " + shape_text(p.a) + " and B is " + shape_text(p.b) + ": A must have as many columns as B has rows");
+  if (d.rows != p.rows || d.cols != p.cols)
+    throw Error("gemm: A B is " + std::to_string(p.rows) + "x" + std::to_string(p.cols) + " and D is " + shape_text(d));
+  if (p.c.data != nullptr && (p.c.rows != p.rows || p.c.cols != p.cols))
+    throw Error("gemm: A B is " + std::to_string(p.rows) + "x" + std::to_string(p.cols) + " and C is " + shape_text(p.c));
+  check_codes("A", p.a, p.model.a.format, p.model.a.format == "tf32"_fmt);
+  check_codes("B", p.b, p.model.b.format, p.model.b.format == "tf32"_fmt);
+  check_codes("D", d, p.output, false);
+  if (p.c.data != nullptr) check_codes("C", p.c, p.c_format, false);
+  if (!std::isfinite(p.options.alpha) || !std::isfinite(p.options.beta)) throw Error("gemm: alpha and beta must be finite");
+  check_scales("A", p.options.scale_a, p.rows, p.k);
+  check_scales("B", p.options.scale_b, p.cols, p.k);
+  check_plan(p);
+}
+
+}  // namespace narrow::detail

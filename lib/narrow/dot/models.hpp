@@ -1,0 +1,109 @@
+// The rows of the table as models with names, found by name.
+#pragma once
+
+#include <span>
+
+#include "narrow/dot/model_table.hpp"
+
+namespace narrow {
+
+constexpr std::string_view generation_name(Generation g) noexcept {
+  constexpr std::string_view names[] = {"volta", "turing", "ampere", "ada", "hopper", "blackwell",
+                                        "rtx-blackwell", "cdna1", "cdna2", "cdna3", "software"};
+  return names[static_cast<std::size_t>(g)];
+}
+constexpr std::string_view unit_name(Unit u) noexcept {
+  constexpr std::string_view names[] = {"mma", "wgmma", "tcgen05", "mfma", "fma", "muladd", "pairwise", "kahan"};
+  return names[static_cast<std::size_t>(u)];
+}
+constexpr std::string_view evidence_name(Evidence e) noexcept {
+  constexpr std::string_view names[] = {"measured", "replayed", "published", "assumed"};
+  return names[static_cast<std::size_t>(e)];
+}
+
+namespace detail {
+
+constexpr ModelName number_text(int n) {
+  ModelName text;
+  if (n >= 10) text = number_text(n / 10);
+  const char digit = static_cast<char>('0' + n % 10);
+  return text.append({&digit, 1});
+}
+
+// <generation>.<unit>.<accumulator>.<a>.<b>[.k<K>][suffix]; wgmma and tcgen05 have one K a type and leave it out.
+constexpr ModelName model_name(const DotModel& m, std::string_view suffix) {
+  ModelName name(generation_name(m.generation));
+  name.append(".").append(unit_name(m.unit)).append(".").append(m.accumulator.name);
+  name.append(".").append(m.a.name).append(".").append(m.b.name);
+  if (m.unit == Unit::mma || m.unit == Unit::mfma) name.append(".k").append(number_text(m.instruction_k));
+  return name.append(suffix);
+}
+
+// The largest exponent counts as at least emin - 5 - (F - 23): -133 for fp32 and -21 for fp16 at F = 25, as measured on
+// Hopper; the same pattern holds in what is published of the others. The 13-bit paths have the floor of F = 25, below
+// which no product of theirs reaches.
+constexpr int exponent_floor(const Format& accumulator, int fraction_bits) noexcept {
+  const int f = fraction_bits < 23 || fraction_bits > 25 ? 25 : fraction_bits;
+  return accumulator.min_exponent() - 5 - (f - 23);
+}
+
+constexpr DotModel model_of(const DotFamily& family, const DotType& accumulator, const DotType& a, const DotType& b,
+                            const DotStep& step) {
+  DotModel m;
+  m.generation = family.generation, m.unit = family.unit;
+  m.a = a, m.b = b, m.accumulator = accumulator;
+  m.rule = family.rule;
+  m.instruction_k = step.k, m.products_per_step = step.products;
+  m.fraction_bits = family.fraction_bits;
+  m.result = accumulator.format;
+  if (family.result_bits != 0) m.result.mantissa_bits = family.result_bits;
+  const bool fused_into_f32 = family.rule != DotRule::exact && accumulator.name == "f32" && family.fraction_bits > 0 &&
+                              family.rule != DotRule::two_stage && family.rule != DotRule::two_stage_halves;
+  m.rounding = fused_into_f32 ? Rounding::toward_zero : Rounding::nearest_even;
+  if (family.fraction_bits > 0) m.exponent_floor = exponent_floor(accumulator.format, family.fraction_bits);
+  m.scale = family.scale, m.scale_block = family.scale_block;
+  m.evidence = family.evidence, m.proof = family.proof, m.source = family.source;
+  m.name = model_name(m, family.suffix);
+  return m;
+}
+
+template <class Sink>
+constexpr void for_each_model(const Sink& sink) {
+  for (const DotFamily& family : dot_families)
+    for (std::size_t c = 0; c < family.accumulators.count; ++c)
+      for (std::size_t a = 0; a < family.a.count; ++a)
+        for (std::size_t b = 0; b < family.b.count; ++b)
+          for (const DotStep& step : family.steps)
+            if (step.k != 0) sink(model_of(family, family.accumulators.types[c], family.a.types[a], family.b.types[b], step));
+}
+
+constexpr std::size_t count_models() {
+  std::size_t n = 0;
+  for_each_model([&](const DotModel&) { ++n; });
+  return n;
+}
+constexpr auto make_models() {
+  std::array<DotModel, count_models()> models{};
+  std::size_t n = 0;
+  for_each_model([&](const DotModel& m) { models[n++] = m; });
+  return models;
+}
+
+}  // namespace detail
+
+// The hardware rows at compile time, in the order of the table (for kernels that need constants).
+constexpr DotModel hardware_model(std::string_view name) {
+  DotModel found;
+  detail::for_each_model([&](const DotModel& m) { if (m.name.view() == name) found = m; });
+  return found;
+}
+
+// Hardware and software models in the order of the table; the rows live as long as the program.
+std::span<const DotModel> dot_models();
+const DotModel* find_dot_model(std::string_view name);  // nullptr when there is none
+
+// Sums in software with any formats: fma (one rounding), muladd ("round after every operation"), pairwise, kahan.
+// Every operation rounds to nearest even in the accumulator's format.
+DotModel software_model(Unit order, const DotType& accumulator, const DotType& a, const DotType& b);
+
+}  // namespace narrow

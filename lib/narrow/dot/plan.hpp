@@ -1,0 +1,62 @@
+// In which order the products of a matrix product are added: how K is cut into chains and how their results are joined.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "narrow/dot/models.hpp"
+
+namespace narrow {
+
+enum class SumOrder : std::uint8_t {
+  chain,    // one accumulator, ascending k
+  promote,  // a new chain every `length` of K, its result added to a running sum in FP32
+  split,    // contiguous parts of `length`, the last one shorter, each a chain from 0; results joined
+  slice,    // `length` chains; runs of K go to them in turn; results joined
+  stream_k  // `length` workers share all tiles evenly: the cuts of K depend on the tile of the output
+};
+enum class Join : std::uint8_t { in_order, pairwise, reversed };
+
+// How operands reach the multiplier where they have more bits than it takes (FP32 words for TF32).
+enum class Operands : std::uint8_t {
+  cut,           // low bits ignored: what the hardware does with a word
+  nearest_even,  // rounded before the product, as cuBLAS does
+  nearest_away   // as cvt.rna does
+};
+
+struct Plan {
+  SumOrder order = SumOrder::chain;
+  int length = 0;
+  Join join = Join::in_order;
+  bool join_in_output = false;  // partial results are rounded to the output's format and added there
+  Operands operands = Operands::cut;
+  int run = 0;                  // slice: products that a slice takes in a row; 0: one instruction
+  int tile_rows = 128, tile_cols = 128, tile_k = 64;  // stream_k
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// "chain", "promote:128", "split:1408", "slice:4", "streamk:132"; then options after commas: pairwise, reversed, output,
+// rne, rna, run=32 (slice), tile=128x128x64 (streamk). Throws Error.
+Plan parse_plan(std::string_view text);
+std::string plan_text(const Plan& plan);  // what parse_plan reads
+
+// One chain: positions [begin, end) of Schedule::order.
+struct Segment {
+  std::size_t begin = 0, end = 0;
+};
+
+// What a plan means for one K: which k stands at which position, padded with -1 (zero products) so that every chain ends
+// with a whole instruction, and the chains in the order in which they are joined.
+struct Schedule {
+  std::vector<std::int32_t> order;
+  std::vector<Segment> segments;
+};
+
+// The schedule of the output tile that holds (row, col); only stream_k looks at the tile, and at the size of the output.
+Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows, std::size_t cols,
+                       std::size_t row = 0, std::size_t col = 0);
+
+}  // namespace narrow

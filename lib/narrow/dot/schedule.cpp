@@ -1,0 +1,102 @@
+// From a plan to the chains of one K.
+#include <algorithm>
+
+#include "narrow/dot/plan.hpp"
+
+namespace narrow {
+
+namespace {
+
+// A zero product changes nothing where products are fused, so chains there are filled up to whole instructions, which
+// fixes the place of every product in its instruction. In a chain of roundings 0 * 0 could turn -0 into +0: no filling.
+std::size_t filled_to(const DotModel& m) {
+  switch (m.rule) {
+    case DotRule::fused:
+    case DotRule::block_fused:
+    case DotRule::block_groups: return static_cast<std::size_t>(m.products_per_step);
+    case DotRule::fused_pair_then_add:
+    case DotRule::fused_then_add: return static_cast<std::size_t>(m.instruction_k);
+    default: return 1;
+  }
+}
+
+// Collects the runs of K that make up one chain.
+class ChainWriter {
+ public:
+  ChainWriter(Schedule& schedule, const DotModel& model) : schedule_(schedule), fill_(filled_to(model)) {
+    begin_ = schedule_.order.size();
+  }
+  void take(std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) schedule_.order.push_back(static_cast<std::int32_t>(k));
+  }
+  void close() {
+    while ((schedule_.order.size() - begin_) % fill_ != 0) schedule_.order.push_back(-1);
+    schedule_.segments.push_back({begin_, schedule_.order.size()});
+  }
+
+ private:
+  Schedule& schedule_;
+  std::size_t fill_, begin_;
+};
+
+std::size_t pieces(std::size_t size, int piece) {
+  const auto p = static_cast<std::size_t>(piece);
+  return (size + p - 1) / p;
+}
+
+// Where the workers of stream-K cut the K of one tile. All tiles' steps of tile_k, tile after tile (row by row), are dealt
+// out evenly, the first workers taking one more where they do not divide.
+std::vector<std::size_t> stream_k_cuts(const Plan& p, std::size_t k, std::size_t rows, std::size_t cols, std::size_t row,
+                                       std::size_t col) {
+  const std::size_t steps = std::max<std::size_t>(pieces(k, p.tile_k), 1);
+  const std::size_t tiles_across = pieces(cols, p.tile_cols), tiles = tiles_across * pieces(rows, p.tile_rows);
+  const std::size_t tile = row / static_cast<std::size_t>(p.tile_rows) * tiles_across + col / static_cast<std::size_t>(p.tile_cols);
+  const std::size_t total = tiles * steps, workers = static_cast<std::size_t>(p.length);
+  const std::size_t share = total / workers, longer = total % workers;
+  std::vector<std::size_t> cuts{0};
+  for (std::size_t step = 1; step < steps; ++step) {
+    const std::size_t at = tile * steps + step;  // a worker starts here?
+    const std::size_t in_longer = longer * (share + 1);
+    const bool starts = at < in_longer ? at % (share + 1) == 0 : share == 0 || (at - in_longer) % share == 0;
+    if (starts) cuts.push_back(step * static_cast<std::size_t>(p.tile_k));
+  }
+  cuts.push_back(k);
+  return cuts;
+}
+
+}  // namespace
+
+Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows, std::size_t cols,
+                       std::size_t row, std::size_t col) {
+  Schedule schedule;
+  const auto chain_of = [&](std::size_t begin, std::size_t end) {
+    ChainWriter writer(schedule, model);
+    writer.take(begin, end);
+    writer.close();
+  };
+  const auto length = static_cast<std::size_t>(plan.length);
+  switch (plan.order) {
+    case SumOrder::chain: chain_of(0, k); break;
+    case SumOrder::promote:
+    case SumOrder::split:
+      for (std::size_t begin = 0; begin < std::max<std::size_t>(k, 1); begin += length) chain_of(begin, std::min(k, begin + length));
+      break;
+    case SumOrder::slice: {
+      const auto run = static_cast<std::size_t>(plan.run != 0 ? plan.run : std::max(model.instruction_k, 1));
+      for (std::size_t slice = 0; slice < std::max<std::size_t>(std::min(length, (k + run - 1) / run), 1); ++slice) {
+        ChainWriter writer(schedule, model);
+        for (std::size_t begin = slice * run; begin < k; begin += length * run) writer.take(begin, std::min(k, begin + run));
+        writer.close();
+      }
+      break;
+    }
+    case SumOrder::stream_k: {
+      const std::vector<std::size_t> cuts = stream_k_cuts(plan, k, rows, cols, row, col);
+      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) chain_of(cuts[i], cuts[i + 1]);
+      break;
+    }
+  }
+  return schedule;
+}
+
+}  // namespace narrow

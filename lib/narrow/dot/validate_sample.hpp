@@ -1,0 +1,34 @@
+// Some rows and columns of a product, copied out, so that a candidate can be tried on few outputs.
+#pragma once
+
+#include "narrow/dot/operand.hpp"
+#include "narrow/dot/validate.hpp"
+
+namespace narrow::detail {
+
+struct Trial {
+  const DotModel* model = nullptr;
+  Plan plan = {};
+  std::size_t equal = 0;  // outputs of the last sample
+};
+
+class ValidateSample {
+ public:
+  // Rows and columns spread evenly over D, at most as many as there are.
+  ValidateSample(const ValidateRequest& request, std::size_t rows, std::size_t cols);
+
+  std::size_t outputs() const { return rows_.size() * cols_.size(); }
+  std::size_t equal_count(const DotModel& model, const Plan& plan) const;
+  // The outputs by a candidate, row by row, and D's own.
+  std::vector<std::uint64_t> product(const DotModel& model, const Plan& plan) const;
+  const std::vector<std::uint64_t>& found() const { return d_; }
+
+ private:
+  const ValidateRequest& request_;
+  std::vector<std::size_t> rows_, cols_;
+  std::vector<std::uint64_t> a_, b_, c_, d_;
+  std::vector<float> scale_a_, scale_b_;
+  std::vector<std::uint8_t> block_a_, block_b_;
+};
+
+}  // namespace narrow::detail
