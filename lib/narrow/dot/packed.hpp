@@ -1,6 +1,7 @@
 // Operands laid out for the lanes: values and exponents, in the order of the schedule, padded with zeros.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "narrow/base/parallel.hpp"
@@ -26,40 +27,40 @@ LaneFactor<Real, Exponent> lane_factor(Code code, const Format& f) {
           static_cast<Exponent>(u.exponent + f.mantissa_bits), false};
 }
 
-// Decodes codes: by moving the fields of an IEEE-like layout into a float and one exact multiplication where that works,
-// else by the definition.
+// Codes to factors, a line at a time: by moving the fields of an IEEE-like layout into a float and one exact multiplication
+// where that works, else by the definition.
 //   s eeeee mm   ->   s 000eeeee mm00..0 * 2^(127 - bias)        subnormals come out right as well
 template <class Real, class Exponent>
-class FactorOf {
+class LineDecoder {
  public:
-  explicit FactorOf(const OperandCodes& codes) : codes_(codes), format_(codes.format) {
-    const Format& f = format_;
-    moves_fields_ = f.has_zero && f.has_sign && !f.is_integer() && f.exponent_bits <= 8 && f.mantissa_bits <= 23 && f.bias >= 0 &&
-                    f.bias <= 127 && f.specials != Specials::nan_is_negative_zero;
-    if (!moves_fields_) return;
-    rescale_ = static_cast<float>(compose(false, 1, 127 - f.bias));
-    magnitude_mask_ = static_cast<std::uint32_t>(f.magnitude_mask());
-    max_magnitude_ = static_cast<std::uint32_t>(f.max_magnitude());
-  }
-  bool moves_fields() const { return moves_fields_; }
-  LaneFactor<Real, Exponent> by_definition(Code raw) const { return lane_factor<Real, Exponent>(codes_.prepared(raw), format_); }
-  LaneFactor<Real, Exponent> by_fields(Code raw) const {
-    const auto code = static_cast<std::uint32_t>(codes_.prepared(raw));
-    const std::uint32_t magnitude = code & magnitude_mask_;
-    if (magnitude > max_magnitude_) [[unlikely]] return lane_factor<Real, Exponent>(code, format_);
-    const std::uint32_t word = magnitude << (23 - format_.mantissa_bits) | (code != magnitude ? 0x80000000u : 0);
-    const auto field = static_cast<int>(magnitude >> format_.mantissa_bits);
-    const int exponent = (field > 1 ? field : 1) - format_.bias;
-    return {static_cast<Real>(std::bit_cast<float>(word) * rescale_),
-            magnitude == 0 ? zero_exponent<Exponent> : static_cast<Exponent>(exponent), false};
+  explicit LineDecoder(const Format& f) : format_(f) {
+    moves_fields_ = !std::is_same_v<Real, std::int32_t> && f.has_zero && f.has_sign && !f.is_integer() && f.exponent_bits <= 8 &&
+                    f.mantissa_bits <= 23 && f.bias >= 0 && f.bias <= 127 && f.specials != Specials::nan_is_negative_zero;
   }
 
+  // False where a code is not finite (or the layout is another): then nothing that was written counts.
+  bool by_fields(const std::vector<std::uint32_t>& codes, Real* values, Exponent* exponents) const {
+    if (!moves_fields_) return false;
+    const auto mask = static_cast<std::uint32_t>(format_.magnitude_mask());
+    const int mantissa_bits = format_.mantissa_bits, shift = 23 - mantissa_bits, bias = format_.bias;
+    const auto rescale = static_cast<float>(compose(false, 1, 127 - bias));
+    std::uint32_t top = 0;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const std::uint32_t magnitude = codes[i] & mask;
+      top = std::max(top, magnitude);
+      const std::uint32_t word = magnitude << shift | (codes[i] != magnitude ? 0x80000000u : 0);
+      values[i] = static_cast<Real>(std::bit_cast<float>(word) * rescale);
+      const auto field = static_cast<std::int32_t>(magnitude >> mantissa_bits);
+      exponents[i] = static_cast<Exponent>(magnitude == 0 ? zero_exponent<Exponent> : (field > 1 ? field : 1) - bias);
+    }
+    return top <= format_.max_magnitude();
+  }
+
+  LaneFactor<Real, Exponent> one(Code code) const { return lane_factor<Real, Exponent>(code, format_); }
+
  private:
-  const OperandCodes codes_;
   const Format format_;
-  bool moves_fields_ = false;
-  float rescale_ = 1;
-  std::uint32_t magnitude_mask_ = 0, max_magnitude_ = 0;
+  bool moves_fields_;
 };
 
 // `lines` rows of A (width 1), or panels of sixteen columns of B (width 16): [line][position][width].
@@ -72,32 +73,48 @@ struct Packed {
   std::vector<std::int16_t> min_exponent, max_exponent;  // by line, of its non-zero factors
 };
 
-// One line from `data`: the code of (outer line j, k) is at j * outer_step + k * k_step. factor comes by value: bytes are
-// stored here, which may alias anything that is not a local.
-template <class Real, class Exponent, class Factor, class U>
-void pack_line(Packed<Real, Exponent>& p, std::size_t line, Factor factor, const U* data, std::size_t here,
-               std::size_t outer_step, std::size_t k_step, const Schedule& schedule) {
-  Real* values = p.values.data() + line * p.positions * p.width;
-  Exponent* exponents = p.exponents.data() + line * p.positions * p.width;
-  std::uint8_t* special = p.special.data() + line * p.width;
-  int lowest = INT16_MAX, highest = INT16_MIN;
+// The codes of one line, in the order of the schedule; zeros where it is padded. The code of (line j, k) is at
+// data[j * outer_step + k * k_step].
+template <class U>
+void gather_line(const OperandCodes& codes, const U* data, std::size_t here, std::size_t width, std::size_t outer_step,
+                 std::size_t k_step, const Schedule& schedule, std::vector<std::uint32_t>& line) {
+  line.assign(schedule.order.size() * width, 0);
+  std::uint32_t* to = line.data();
+  const bool as_they_are = !codes.is_word;
+  const auto mask = static_cast<std::uint32_t>(codes.format.code_mask());
   for (const std::int32_t k : schedule.order) {
-    if (k >= 0)
-      for (std::size_t j = 0; j < here; ++j) {
-        const LaneFactor<Real, Exponent> f = factor(data[j * outer_step + static_cast<std::size_t>(k) * k_step]);
-        values[j] = f.value;
-        exponents[j] = f.exponent;
-        if (f.special) special[j] = 1;
-        const bool zero = f.exponent == zero_exponent<Exponent>;
-        lowest = std::min<int>(lowest, zero ? INT16_MAX : f.exponent);
-        highest = std::max<int>(highest, f.exponent);
-      }
-    values += p.width, exponents += p.width;
+    if (k >= 0) {
+      const U* from = data + static_cast<std::size_t>(k) * k_step;
+      if (as_they_are)
+        for (std::size_t j = 0; j < here; ++j) to[j] = static_cast<std::uint32_t>(from[j * outer_step]) & mask;
+      else
+        for (std::size_t j = 0; j < here; ++j) to[j] = static_cast<std::uint32_t>(codes.prepared(from[j * outer_step]));
+    }
+    to += width;
+  }
+}
+
+template <class Real, class Exponent>
+void decode_line(const LineDecoder<Real, Exponent>& decoder, const std::vector<std::uint32_t>& codes, Packed<Real, Exponent>& p,
+                 std::size_t line) {
+  Real* values = p.values.data() + line * codes.size();
+  Exponent* exponents = p.exponents.data() + line * codes.size();
+  if (!decoder.by_fields(codes, values, exponents))
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const LaneFactor<Real, Exponent> f = decoder.one(codes[i]);
+      values[i] = f.value, exponents[i] = f.exponent;
+      if (f.special) p.special[line * p.width + i % p.width] = 1;
+    }
+  int lowest = INT16_MAX, highest = INT16_MIN;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const int e = exponents[i];
+    lowest = std::min(lowest, e == zero_exponent<Exponent> ? INT16_MAX : e);
+    highest = std::max(highest, e);
   }
   p.min_exponent[line] = static_cast<std::int16_t>(lowest), p.max_exponent[line] = static_cast<std::int16_t>(highest);
 }
 
-// The rows [first, first + count) of A, or columns of B.
+// The rows [first, first + count) of A, or columns of B. FP64 factors have codes of 64 bits and are decoded one by one.
 template <class Real, class Exponent>
 Packed<Real, Exponent> pack(const OperandCodes& codes, bool is_b, std::size_t first, std::size_t count, const Schedule& schedule,
                             int threads) {
@@ -105,23 +122,30 @@ Packed<Real, Exponent> pack(const OperandCodes& codes, bool is_b, std::size_t fi
   p.positions = schedule.order.size();
   p.width = is_b ? lane_columns : 1;
   const std::size_t lines = (count + p.width - 1) / p.width;
-  p.values.assign(lines * p.positions * p.width, Real{0});
-  p.exponents.assign(p.values.size(), zero_exponent<Exponent>);
+  p.values.resize(lines * p.positions * p.width), p.exponents.resize(p.values.size());
   p.special.assign(lines * p.width, 0);
   p.min_exponent.resize(lines), p.max_exponent.resize(lines);
   const CodeMatrix& m = codes.matrix;
   const bool along_k = (m.layout == Layout::row_major) != is_b;  // row-major A and column-major B run along k
   const std::size_t outer_step = along_k ? m.pitch : 1, k_step = along_k ? 1 : m.pitch;
-  const FactorOf<Real, Exponent> factor(codes);
+  const LineDecoder<Real, Exponent> decoder(codes.format);
   with_codes(m, [&](const auto* data) {
     parallel_parts(lines, 4, threads, [&](std::size_t begin, std::size_t end) {
+      std::vector<std::uint32_t> gathered;
       for (std::size_t line = begin; line < end; ++line) {
         const auto* from = data + (first + line * p.width) * outer_step;
         const std::size_t here = std::min(p.width, count - line * p.width);
-        if (factor.moves_fields())
-          pack_line(p, line, [factor](Code raw) { return factor.by_fields(raw); }, from, here, outer_step, k_step, schedule);
-        else
-          pack_line(p, line, [factor](Code raw) { return factor.by_definition(raw); }, from, here, outer_step, k_step, schedule);
+        if (codes.format.width() <= 32) {
+          gather_line(codes, from, here, p.width, outer_step, k_step, schedule, gathered);
+          decode_line(decoder, gathered, p, line);
+          continue;
+        }
+        for (std::size_t at = 0; at < p.positions; ++at)
+          for (std::size_t j = 0; j < here; ++j) {
+            const std::int32_t k = schedule.order[at];
+            const LaneFactor<Real, Exponent> f = k < 0 ? LaneFactor<Real, Exponent>{} : decoder.one(from[j * outer_step + static_cast<std::size_t>(k) * k_step]);
+            p.values[(line * p.positions + at) * p.width + j] = f.value;
+          }
       }
     });
   });
