@@ -27,11 +27,12 @@ struct Product {
   bool c_starts() const {
     return has_c() && plan.order == SumOrder::chain && options.alpha == 1 && options.beta == 1 && !has_scales();
   }
-  // The result of the one chain is the output.
+  // The result of the one chain is the output, bit for bit: no cast has a say.
   bool is_plain() const {
     return plan.order == SumOrder::chain && options.alpha == 1 && !has_scales() && (!has_c() || c_starts()) &&
            output == model.accumulator.format;
   }
+  Cast final_cast() const { return is_plain() ? Cast{} : options.output_cast; }
   float scale(const OperandScales& s, std::size_t outer, std::size_t at) const {
     if (s.values.empty()) return 1;
     const std::size_t across = s.inner == 0 ? 1 : (k + s.inner - 1) / s.inner;
@@ -50,7 +51,7 @@ inline std::int32_t to_sum(Code code, const Format&, std::int32_t) {
 }
 
 inline Code to_code(float x, const Format& f, const Cast& cast) {
-  if (f == "fp32"_fmt && x == x) return std::bit_cast<std::uint32_t>(x);
+  if (f == "fp32"_fmt && std::isfinite(x)) return std::bit_cast<std::uint32_t>(x);
   return encode(x, f, cast);
 }
 inline Code to_code(double x, const Format& f, const Cast& cast) { return encode(x, f, cast); }
@@ -121,7 +122,7 @@ Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
   if constexpr (std::is_integral_v<Sum>) {
     if (p.options.alpha == 1 && !p.has_scales() && (!adds_c || (p.options.beta == 1 && p.c_format.is_integer()))) {
       if (adds_c) sum = add_sums(sum, to_sum(p.c(i, j), p.c_format, Sum{}));
-      return to_code(sum, p.output, p.options.output_cast);
+      return to_code(sum, p.output, p.final_cast());
     }
     return finish(p, static_cast<float>(sum), i, j);
   } else {
@@ -129,7 +130,7 @@ Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
     if (!p.scales_over_k() && p.has_scales()) factor *= static_cast<Sum>(p.scale_of(i, j, 0));
     if (adds_c) sum = std::fma(factor, sum, static_cast<Sum>(p.options.beta) * to_sum(p.c(i, j), p.c_format, Sum{}));
     else if (factor != 1) sum *= factor;
-    return to_code(sum, p.output, p.options.output_cast);
+    return to_code(sum, p.output, p.final_cast());
   }
 }
 

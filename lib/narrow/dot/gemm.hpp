@@ -36,7 +36,8 @@ struct GemmOptions {
 //   join  Partial results are added in FP32 to nearest even (FP64 and integer accumulators in their own arithmetic).
 //   scales over K need a cut of K at multiples of `inner` (promote or split): a part is multiplied by the product of its
 //         two scales and added in one FMA. Scales that are constant over K multiply the sum.
-//   D     is rounded once, from FP32 (FP64, int32) to the output's format.
+//   D     is rounded once, from FP32 (FP64, int32) to the output's format, by output_cast. With plan chain, the accumulator's
+//         format as output and nothing to scale or add, D is the result of the chain as it is.
 // Shapes that do not fit, codes that are too narrow, a plan that the model cannot follow: Error. An empty C (no data) is
 // zero. TF32 operands are 32-bit words. K may be 0: then every sum is empty.
 void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,

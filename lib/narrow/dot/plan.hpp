@@ -34,12 +34,15 @@ struct Plan {
   Operands operands = Operands::cut;
   int run = 0;                  // slice: products that a slice takes in a row; 0: one instruction
   int tile_rows = 128, tile_cols = 128, tile_k = 64;  // stream_k
+  // chain, split: what a chain's length leaves over from tiles of this many products comes first, in a tile of its own
+  // filled with zero products (kernels written as in CUTLASS 2); 0: it comes last.
+  int residue = 0;
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // "chain", "promote:128", "split:1408", "slice:4", "streamk:132"; then options after commas: pairwise, reversed, output,
-// rne, rna, run=32 (slice), tile=128x128x64 (streamk). Throws Error.
+// rne, rna, run=32 (slice), tile=128x128x64 (streamk), residue=32 (chain, split). Throws Error.
 Plan parse_plan(std::string_view text);
 std::string plan_text(const Plan& plan);  // what parse_plan reads
 

@@ -29,6 +29,9 @@ class ChainWriter {
   void take(std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k) schedule_.order.push_back(static_cast<std::int32_t>(k));
   }
+  void fill_to(std::size_t length) {
+    while (schedule_.order.size() - begin_ < length) schedule_.order.push_back(-1);
+  }
   void close() {
     while ((schedule_.order.size() - begin_) % fill_ != 0) schedule_.order.push_back(-1);
     schedule_.segments.push_back({begin_, schedule_.order.size()});
@@ -71,7 +74,10 @@ Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, s
   Schedule schedule;
   const auto chain_of = [&](std::size_t begin, std::size_t end) {
     ChainWriter writer(schedule, model);
-    writer.take(begin, end);
+    const auto tile = static_cast<std::size_t>(plan.residue);
+    const std::size_t first = tile != 0 ? (end - begin) % tile : 0;
+    if (first != 0) writer.take(begin, begin + first), writer.fill_to(tile);
+    writer.take(begin + first, end);
     writer.close();
   };
   const auto length = static_cast<std::size_t>(plan.length);

@@ -96,8 +96,7 @@ void keep_best(std::vector<Trial>& trials, std::size_t count) {
 
 // Few outputs first, more for those that are left. True when a trial is right on the whole of the last sample: then only
 // such trials stay, else the best of them. stream-K cuts by the place of the output, so a plan of it is not sampled.
-bool sift(const ValidateRequest& r, std::vector<Trial>& trials, double from, double to, ValidateResult& result) {
-  result.plans_tried += trials.size();
+bool sift(const ValidateRequest& r, std::size_t attempt, std::vector<Trial>& trials, double from, double to) {
   if (r.plan && r.plan->order == SumOrder::stream_k) return !trials.empty();
   struct Stage {
     std::size_t rows, cols, survivors;
@@ -106,7 +105,7 @@ bool sift(const ValidateRequest& r, std::vector<Trial>& trials, double from, dou
   bool any_exact = false;
   for (const Stage& stage : {Stage{1, 2, 200, 0.6}, Stage{2, 16, 40, 0.8}, Stage{16, 64, 8, 1}}) {
     if (trials.empty()) return false;
-    const ValidateSample sample(r, stage.rows, stage.cols);
+    const ValidateSample sample(r, stage.rows, stage.cols, attempt);
     score(trials, sample, r.progress, from, from + (to - from) * stage.share);
     any_exact = std::any_of(trials.begin(), trials.end(), [&](const Trial& t) { return t.equal == sample.outputs(); });
     if (any_exact) std::erase_if(trials, [&](const Trial& t) { return t.equal != sample.outputs(); });
@@ -177,6 +176,22 @@ std::vector<std::uint64_t> full_product(const ValidateRequest& r, const DotModel
   return d;
 }
 
+// What is left of all trials after sampling. Fast models first: where one of them is exact, slow ones are tried with the
+// plans that survived; else with all.
+std::vector<Trial> survivors(const ValidateRequest& r, std::size_t attempt, std::vector<Trial> fast, std::vector<Trial> slow) {
+  const bool fast_exact = sift(r, attempt, fast, 0, 0.5);
+  if (fast_exact)
+    std::erase_if(slow, [&](const Trial& s) {
+      return std::none_of(fast.begin(), fast.end(), [&](const Trial& t) { return t.plan == s.plan; });
+    });
+  const bool slow_exact = sift(r, attempt, slow, 0.5, 0.9);
+  if (slow_exact && !fast_exact) fast.clear();
+  if (fast_exact && !slow_exact) slow.clear();
+  fast.insert(fast.end(), slow.begin(), slow.end());
+  if (!fast_exact && !slow_exact) keep_best(fast, 4);
+  return fast;
+}
+
 }  // namespace
 
 ValidateResult validate(const ValidateRequest& r) {
@@ -196,33 +211,19 @@ ValidateResult validate(const ValidateRequest& r) {
   }
   if (trials.empty() && slow_trials.empty())
     throw Error("validate: plan " + plan_text(*r.plan) + " fits no model that takes operands of these types");
-  const auto progress = [&](double share) { if (r.progress) r.progress(share); };
+  result.plans_tried = trials.size() + slow_trials.size();
 
-  // Fast models first. Where one of them is exact, slow ones are tried with the plans that survived; else with all.
-  bool exact_so_far = sift(r, trials, 0, 0.4, result);
-  if (exact_so_far)
-    std::erase_if(slow_trials, [&](const Trial& slow) {
-      return std::none_of(trials.begin(), trials.end(), [&](const Trial& t) { return t.plan == slow.plan; });
-    });
-  if (sift(r, slow_trials, 0.4, 0.7, result)) {
-    if (!exact_so_far) trials.clear();
-    exact_so_far = true;
-  } else if (exact_so_far) {
-    slow_trials.clear();
-  }
-  trials.insert(trials.end(), slow_trials.begin(), slow_trials.end());
-  if (!exact_so_far) keep_best(trials, 4);
-
-  // The survivors on all of D. What is not exact here is dropped, but the best of them is remembered.
+  // A wrong word of D in the first sample could throw out the truth: without an exact match other samples get a try.
+  constexpr std::size_t attempts = 3;
   std::optional<Trial> closest;
   FullComparison closest_full;
   std::vector<Trial> exact;
-  for (std::size_t n = 0; n < trials.size(); ++n) {
-    const FullComparison full = compare_all(r, full_product(r, *trials[n].model, trials[n].plan));
-    if (full.equal == result.total) exact.push_back(trials[n]);
-    if (!closest || full.equal > closest_full.equal) closest = trials[n], closest_full = full;
-    progress(0.7 + 0.3 * static_cast<double>(n + 1) / static_cast<double>(trials.size()));
-  }
+  for (std::size_t attempt = 0; attempt < attempts && exact.empty(); ++attempt)
+    for (const Trial& t : survivors(r, attempt, trials, slow_trials)) {
+      const FullComparison full = compare_all(r, full_product(r, *t.model, t.plan));
+      if (full.equal == result.total) exact.push_back(t);
+      if (!closest || full.equal > closest_full.equal) closest = t, closest_full = full;
+    }
   result.exact = !exact.empty();
   result.equal_count = closest_full.equal;
   result.max_ulp = closest_full.max_ulp;
@@ -242,7 +243,7 @@ ValidateResult validate(const ValidateRequest& r) {
     result.failing = smallest_failure(r, *closest->model, closest->plan, expected);
     result.suspicions = detail::suspicions(r, *closest, expected, closest_full.equal);
   }
-  progress(1);
+  if (r.progress) r.progress(1);
   return result;
 }
 

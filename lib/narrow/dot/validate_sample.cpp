@@ -4,10 +4,11 @@ namespace narrow::detail {
 
 namespace {
 
-std::vector<std::size_t> spread(std::size_t total, std::size_t count) {
+// `count` places, evenly spread; another try has others where there are any.
+std::vector<std::size_t> spread(std::size_t total, std::size_t count, std::size_t attempt) {
   count = std::min(count, total);
   std::vector<std::size_t> places(count);
-  for (std::size_t n = 0; n < count; ++n) places[n] = (2 * n + 1) * total / (2 * count);
+  for (std::size_t n = 0; n < count; ++n) places[n] = ((2 * n + 1) * total / (2 * count) + attempt * (total / (3 * count) + 1)) % total;
   return places;
 }
 
@@ -32,8 +33,8 @@ std::vector<std::uint8_t> chosen_blocks(std::span<const std::uint8_t> blocks, co
 
 }  // namespace
 
-ValidateSample::ValidateSample(const ValidateRequest& r, std::size_t rows, std::size_t cols)
-    : request_(r), rows_(spread(r.d.rows, rows)), cols_(spread(r.d.cols, cols)) {
+ValidateSample::ValidateSample(const ValidateRequest& r, std::size_t rows, std::size_t cols, std::size_t attempt)
+    : request_(r), rows_(spread(r.d.rows, rows, attempt)), cols_(spread(r.d.cols, cols, attempt)) {
   for (const std::size_t i : rows_)
     for (std::size_t k = 0; k < r.a.cols; ++k) a_.push_back(r.a(i, k));
   for (std::size_t k = 0; k < r.b.rows; ++k)

@@ -14,8 +14,8 @@ struct Trial {
 
 class ValidateSample {
  public:
-  // Rows and columns spread evenly over D, at most as many as there are.
-  ValidateSample(const ValidateRequest& request, std::size_t rows, std::size_t cols);
+  // Rows and columns spread evenly over D, at most as many as there are; others with another attempt.
+  ValidateSample(const ValidateRequest& request, std::size_t rows, std::size_t cols, std::size_t attempt = 0);
 
   std::size_t outputs() const { return rows_.size() * cols_.size(); }
   std::size_t equal_count(const DotModel& model, const Plan& plan) const;
