@@ -13,8 +13,7 @@ namespace {
 
 using Codes = std::span<const Code>;
 
-// One instruction of Hopper's FP8 mma.sync: HMMAs on the widened operands, then an addition of c. Widening is exact, so
-// the step reads the codes as they are. Missing products are zero products: they fill no place of a half.
+// One instruction of Hopper's FP8 mma.sync: HMMAs on the widened operands, then an addition of c. The step widens. Missing products are zero products: they fill no place of a half.
 Code fused_then_add(const DotModel& m, Codes a, Codes b, Code c) {
   Code sum = 0;
   if (m.rule == DotRule::fused_then_add) {

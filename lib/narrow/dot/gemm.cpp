@@ -171,8 +171,9 @@ template <class Real, class Exponent>
 struct PackedPair {
   detail::Packed<Real, Exponent> a, b;
   PackedPair(const Product& p, const Block& block, const Schedule& order)
-      : a(detail::pack<Real, Exponent>({p.a, p.model.a.format, p.plan.operands}, false, block.row, block.rows, order, p.options.threads)),
-        b(detail::pack<Real, Exponent>({p.b, p.model.b.format, p.plan.operands}, true, block.col, block.cols, order, p.options.threads)) {}
+      : a(detail::pack<Real, Exponent>({p.a, p.model.a.format, p.plan.operands, widens(p)}, false, block.row, block.rows, order, p.options.threads)),
+        b(detail::pack<Real, Exponent>({p.b, p.model.b.format, p.plan.operands, widens(p)}, true, block.col, block.cols, order, p.options.threads)) {}
+  static bool widens(const Product& p) { return p.model.rule == DotRule::fused_pair_then_add; }
   int lowest() const { return lowest_of(a.min_exponent) + lowest_of(b.min_exponent); }
   int highest() const { return highest_of(a.max_exponent) + highest_of(b.max_exponent); }
 };

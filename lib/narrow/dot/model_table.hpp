@@ -53,7 +53,7 @@ struct DotFamily {
 
 inline constexpr std::string_view simulator = "arXiv 2511.10909", features = "arXiv 2512.07004",
                                   ptx = "PTX ISA 9.0", amd = "arXiv 2511.10909 and 2512.07004",
-                                  silicon = "H200, CUDA 13.0";
+                                  silicon = "H200, CUDA 13.0", golden = "data/golden";
 
 using enum Generation;
 using enum DotRule;
@@ -84,23 +84,20 @@ inline constexpr DotFamily dot_families[] = {
     {ada, Unit::mma, f16, e4m3, e5m2, {{{32, 16}, {16, 16}}}, 13, fused, published, "", simulator},
     {ada, Unit::mma, f16, e5m2, e4m3, {{{32, 16}, {16, 16}}}, 13, fused, published, "", simulator},
 
-    {hopper, Unit::mma, f32_f16, f16, f16, {{{16, 16}}}, 25, fused, replayed, "H100 H200", features},
-    {hopper, Unit::mma, f32_f16, f16, f16, {{{8, 8}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::mma, f32, bf16, bf16, {{{16, 16}}}, 25, fused, replayed, "H100 H200", features},
-    {hopper, Unit::mma, f32, bf16, bf16, {{{8, 8}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::mma, f32, tf32, tf32, {{{8, 8}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::mma, f32, tf32, tf32, {{{4, 4}}}, 25, fused, replayed, "H100 H200", features},
-    {hopper, Unit::mma, f32_f16, fp8, fp8, {{{32, 16}}}, 25, fused_pair_then_add, replayed, "H100 H200", features},
-    {hopper, Unit::mma, f32_f16, fp8, fp8, {{{16, 16}}}, 25, fused_then_add, assumed, "", features},
-    {hopper, Unit::mma, f64, f64, f64, {{{16, 1}, {8, 1}, {4, 1}}}, 0, fma_chain, published, "", simulator},
-    {hopper, Unit::mma, s32, int8, int8, {{{32, 32}, {16, 16}}}, 0, integer, published, "", ptx},
-    {hopper, Unit::mma, s32, int8, int8, {{{32, 32}, {16, 16}}}, 0, integer_saturating, published, "", ptx, ".satfinite"},
-    {hopper, Unit::wgmma, f32_f16, f16, f16, {{{16, 16}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::wgmma, f32, bf16, bf16, {{{16, 16}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::wgmma, f32, tf32, tf32, {{{8, 8}}}, 25, fused, published, "", simulator},
-    {hopper, Unit::wgmma, f32, fp8, fp8, {{{32, 32}}}, 13, fused, replayed, "H100 H200", features, "", 13},
-    {hopper, Unit::wgmma, f16, fp8, fp8, {{{32, 32}}}, 13, fused, published, "", simulator},
-    {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer, published, "", ptx},
+    {hopper, Unit::mma, f32_f16, f16, f16, {{{16, 16}, {8, 8}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::mma, f32, bf16, bf16, {{{16, 16}, {8, 8}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::mma, f32, tf32, tf32, {{{8, 8}, {4, 4}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::mma, f32_f16, fp8, fp8, {{{32, 16}}}, 25, fused_pair_then_add, measured, golden, silicon},
+    {hopper, Unit::mma, f32_f16, fp8, fp8, {{{16, 16}}}, 25, fused_then_add, measured, golden, silicon},
+    {hopper, Unit::mma, f64, f64, f64, {{{16, 1}, {8, 1}, {4, 1}}}, 0, fma_chain, measured, golden, silicon},
+    {hopper, Unit::mma, s32, int8, int8, {{{32, 32}, {16, 16}}}, 0, integer, measured, golden, silicon},
+    {hopper, Unit::mma, s32, int8, int8, {{{32, 32}, {16, 16}}}, 0, integer_saturating, measured, golden, silicon, ".satfinite"},
+    {hopper, Unit::wgmma, f32_f16, f16, f16, {{{16, 16}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::wgmma, f32, bf16, bf16, {{{16, 16}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::wgmma, f32, tf32, tf32, {{{8, 8}}}, 25, fused, measured, golden, silicon},
+    {hopper, Unit::wgmma, f32, fp8, fp8, {{{32, 32}}}, 13, fused, measured, golden, silicon, "", 13},
+    {hopper, Unit::wgmma, f16, fp8, fp8, {{{32, 32}}}, 13, fused, measured, golden, silicon},
+    {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer, measured, golden, silicon},
     {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer_saturating, published, "", ptx, ".satfinite"},
 
     {blackwell, Unit::mma, f32_f16, f16, f16, {{{16, 16}}}, 25, fused, replayed, "B200", features},

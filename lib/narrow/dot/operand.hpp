@@ -5,6 +5,7 @@
 
 #include "narrow/dot/matrix_view.hpp"
 #include "narrow/dot/plan.hpp"
+#include "narrow/round/convert.hpp"
 #include "narrow/round/named_cast.hpp"
 #include "narrow/round/round_to.hpp"
 
@@ -16,14 +17,18 @@ struct OperandCodes {
   Format format;
   bool is_word = false;
   Operands prepare = Operands::cut;
+  bool widens = false;  // FP8 to fp16 codes, as mma.sync does: `format` is then fp16
+  Format narrow_format = {};
   Cast cast = {};
 
-  OperandCodes(const CodeMatrix& m, const Format& f, Operands operands) : matrix(m), format(f), prepare(operands) {
+  OperandCodes(const CodeMatrix& m, const Format& f, Operands operands, bool widen = false)
+      : matrix(m), format(widen ? "fp16"_fmt : f), prepare(operands), widens(widen), narrow_format(f) {
     is_word = f == "tf32"_fmt;
     if (is_word && operands != Operands::cut)
       cast = named_cast("cuda", f, operands == Operands::nearest_even ? Rounding::nearest_even : Rounding::nearest_away);
   }
   Code prepared(Code raw) const {
+    if (widens) return convert(raw & narrow_format.code_mask(), narrow_format, format);
     if (!is_word) return raw & format.code_mask();
     if (prepare == Operands::cut) return static_cast<std::uint32_t>(raw) >> 13;
     return encode(std::bit_cast<float>(static_cast<std::uint32_t>(raw)), format, cast);

@@ -80,7 +80,7 @@ void gather_line(const OperandCodes& codes, const U* data, std::size_t here, std
                  std::size_t k_step, const Schedule& schedule, std::vector<std::uint32_t>& line) {
   line.assign(schedule.order.size() * width, 0);
   std::uint32_t* to = line.data();
-  const bool as_they_are = !codes.is_word;
+  const bool as_they_are = !codes.is_word && !codes.widens;
   const auto mask = static_cast<std::uint32_t>(codes.format.code_mask());
   for (const std::int32_t k : schedule.order) {
     if (k >= 0) {

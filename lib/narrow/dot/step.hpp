@@ -4,7 +4,7 @@
 #include <span>
 
 #include "narrow/dot/model.hpp"
-#include "narrow/round/round_exact.hpp"
+#include "narrow/round/convert.hpp"
 
 namespace narrow {
 
@@ -84,7 +84,13 @@ constexpr Code round_sum(const DotModel& m, std::int64_t quanta, int lowest) noe
 template <class Watch = NoWatch>
 constexpr Code fused_step(const DotModel& m, std::span<const Code> a, std::span<const Code> b, Code c,
                           Watch&& watch = Watch{}) noexcept {
-  const Format &fa = m.a.format, &fb = m.b.format, &fc = m.accumulator.format;
+  // FP8 mma.sync widens its operands to fp16 first, where e4m3's subnormals are normal and have exponents of their own.
+  const bool widened = m.rule == DotRule::fused_pair_then_add;
+  const Format fa = widened ? ieee(5, 10) : m.a.format, fb = widened ? ieee(5, 10) : m.b.format;
+  const Format& fc = m.accumulator.format;
+  const auto operand = [&](Code code, const Format& narrow_format, const Format& f) {
+    return unpack(widened ? convert(code, narrow_format, f) : code, f);
+  };
   const Unpacked addend = unpack(c, fc);
   detail::DotSpecials specials;
   specials.addend(addend);
@@ -93,7 +99,7 @@ constexpr Code fused_step(const DotModel& m, std::span<const Code> a, std::span<
   int largest = m.exponent_floor;
   if (addend.significand != 0 && detail::term_of(addend, fc).exponent > largest) largest = detail::term_of(addend, fc).exponent;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const Unpacked x = unpack(a[i], fa), y = unpack(b[i], fb);
+    const Unpacked x = operand(a[i], m.a.format, fa), y = operand(b[i], m.b.format, fb);
     specials.product(x, y);
     const DotTerm t = detail::product_of(x, fa, y, fb);
     if (t.significand != 0 && t.exponent > largest) largest = t.exponent;
@@ -109,7 +115,7 @@ constexpr Code fused_step(const DotModel& m, std::span<const Code> a, std::span<
     watch.term(index, t, kept);
     sum += t.negative ? -static_cast<std::int64_t>(kept) : static_cast<std::int64_t>(kept);
   };
-  for (std::size_t i = 0; i < a.size(); ++i) add(i, detail::product_of(unpack(a[i], fa), fa, unpack(b[i], fb), fb));
+  for (std::size_t i = 0; i < a.size(); ++i) add(i, detail::product_of(operand(a[i], m.a.format, fa), fa, operand(b[i], m.b.format, fb), fb));
   add(a.size(), detail::term_of(addend, fc));
   const Code result = detail::round_sum(m, sum, lowest);
   watch.sum(sum, result);
