@@ -1,0 +1,170 @@
+#include "narrow/tensor/cast_tensor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "narrow/array/array.hpp"
+#include "narrow/array/convert_array.hpp"
+#include "narrow/array/pack.hpp"
+#include "narrow/array/parts.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/base/parallel.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/seed_at.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace narrow {
+namespace {
+
+const ElementType& type_named(std::string_view name) { return *find_element_type(name); }
+
+// The words of memory as the file holds them. Files are little endian; so is every machine that narrow runs on.
+static_assert(std::endian::native == std::endian::little);
+template <class T>
+std::span<const std::byte> bytes_of(std::span<const T> words) {
+  return std::as_bytes(words);
+}
+
+// Codes of one piece on their way out: packed where a type has fewer than eight bits, tf32 moved to the top of its
+// word.
+template <class U>
+void write_codes(std::span<U> codes, const Format& f, const ElementType& type, const WriteBytes& write, int threads) {
+  if constexpr (sizeof(U) == 1) {
+    if (type.bits < 8) {
+      std::vector<std::uint8_t> packed(packed_size(codes.size(), type.bits));
+      const auto bits = static_cast<std::size_t>(type.bits);
+      parallel_parts(codes.size(), detail::part_size, threads, [&](std::size_t begin, std::size_t end) {
+        pack_codes(codes.subspan(begin, end - begin), type.bits,
+                   std::span(packed).subspan(begin / 8 * bits, packed_size(end - begin, type.bits)));
+      });
+      return write(bytes_of<std::uint8_t>(packed));
+    }
+  }
+  const int shift = type.has_format() && type.bits > f.width() ? type.bits - f.width() : 0;
+  if (shift != 0)
+    for (U& code : codes) code = static_cast<U>(code << shift);
+  write(bytes_of<U>(codes));
+}
+
+struct Job {
+  const Tensor& tensor;  // in C order
+  FormatCast to;
+  const WriteBytes& write;
+  const TensorPass& pass;
+  ElementType type;  // of the result
+};
+
+// A source that is subnormal in its own format counts as zero under flush_inputs: only the code tells.
+bool needs_source_codes(const Job& job) {
+  const Format& from = job.tensor.type.format;
+  return job.to.cast.subnormals == Subnormals::flush_inputs && from != "fp32"_fmt && from != "fp64"_fmt;
+}
+
+template <class U>
+void cast_to_codes(const Job& job) {
+  const Format& f = job.to.format;
+  ValueReader reader(job.tensor, job.pass.threads);
+  const bool narrow_source = fits_float(job.tensor), from_codes = needs_source_codes(job);
+  std::vector<U> codes;
+  std::vector<std::uint64_t> source;
+  for_each_chunk(job.tensor, job.pass.done, [&](std::uint64_t first, std::size_t count) {
+    codes.resize(count);
+    const std::span<U> out(codes);
+    const std::uint64_t seed = seed_at(job.pass.seed, first);
+    if (from_codes) {
+      source.resize(count);
+      const Window window = load_window(job.tensor, first, count);
+      read_codes(window.tensor, window.first, source);
+      convert_array<std::uint64_t, U>(source, job.tensor.type.format, out, f, job.to.cast, seed, job.pass.threads);
+    } else if (narrow_source) {
+      encode_array(reader.floats(first, count), f, job.to.cast, out, seed, job.pass.threads);
+    } else {
+      encode_array(reader.doubles(first, count), f, job.to.cast, out, seed, job.pass.threads);
+    }
+    write_codes(out, f, job.type, job.write, job.pass.threads);
+  });
+}
+
+template <class T>
+void cast_to_values(const Job& job) {
+  const Format& f = job.to.format;
+  ValueReader reader(job.tensor, job.pass.threads);
+  std::vector<T> values;
+  for_each_chunk(job.tensor, job.pass.done, [&](std::uint64_t first, std::size_t count) {
+    values.resize(count);
+    std::span<const T> in;
+    if constexpr (sizeof(T) == 4) in = reader.floats(first, count);
+    else in = reader.doubles(first, count);
+    if (needs_source_codes(job)) {
+      std::vector<std::uint64_t> codes(count);
+      const Window window = load_window(job.tensor, first, count);
+      read_codes(window.tensor, window.first, std::span(codes));
+      std::copy(in.begin(), in.end(), values.begin());
+      for (std::size_t i = 0; i < count; ++i)
+        if (classify(codes[i], job.tensor.type.format) == ValueClass::subnormal)
+          values[i] = std::copysign(T{0}, values[i]);
+      in = values;
+    }
+    round_array(in, values, f, job.to.cast, seed_at(job.pass.seed, first), job.pass.threads);
+    job.write(bytes_of<T>(values));
+  });
+}
+
+void cast_codes(const Job& job) {
+  const int width = job.to.format.width();
+  if (width <= 8) cast_to_codes<std::uint8_t>(job);
+  else if (width <= 16) cast_to_codes<std::uint16_t>(job);
+  else if (width <= 32) cast_to_codes<std::uint32_t>(job);
+  else cast_to_codes<std::uint64_t>(job);
+}
+
+}  // namespace
+
+ResultType cast_type(const ElementType& from, std::uint64_t elements, const Format& to, CastResult result) {
+  if (result == CastResult::values) {
+    if (from.kind == ElementKind::complex) return {from};
+    return {type_named(fits_float({"", from, {}}) ? "F32" : "F64")};
+  }
+  if (to == "tf32"_fmt) return {type_named("F32")};
+  if (to == "int8"_fmt) return {type_named("I8")};
+  const ElementType* type = element_type_of(to);
+  if (type != nullptr && (type->bits % 8 == 0 || elements % 8 * static_cast<std::uint64_t>(type->bits) % 8 == 0))
+    return {*type};
+  const int width = to.width();
+  return {type_named(width <= 8 ? "U8" : width <= 16 ? "U16" : width <= 32 ? "U32" : "U64"), false};
+}
+
+void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteBytes& write,
+                 const TensorPass& pass) {
+  if (!tensor.type.has_format())
+    throw Error("tensor " + quote(tensor.name) + " holds " + std::string(tensor.type.name) +
+                ": a cast needs a floating type, or the format of the codes");
+  if (tensor.type.kind == ElementKind::complex && result == CastResult::codes)
+    throw Error("tensor " + quote(tensor.name) + " holds " + std::string(tensor.type.name) +
+                ": no complex type has codes of another format; rounded values are possible");
+  const Tensor ordered = row_major(tensor);
+  const Job job{ordered, to, write, pass, cast_type(tensor.type, tensor.elements(), to.format, result).type};
+  if (result == CastResult::codes) cast_codes(job);
+  else if (fits_float(tensor)) cast_to_values<float>(job);
+  else cast_to_values<double>(job);
+}
+
+void copy_tensor(const Tensor& tensor, const WriteBytes& write, const TensorPass& pass) {
+  const Tensor ordered = row_major(tensor);
+  for_each_chunk(ordered, pass.done, [&](std::uint64_t first, std::size_t count) {
+    const Window window = load_window(ordered, first, count);
+    if (!ordered.big_endian) return write(window.bytes());
+    // Each value of a complex element is turned by itself.
+    const auto size = static_cast<std::size_t>(ordered.type.bits / ordered.type.values() / 8);
+    const std::span<const std::byte> from = window.bytes();
+    std::vector<std::byte> turned(from.begin(), from.end());
+    for (std::size_t i = 0; i + size <= turned.size(); i += size)
+      std::reverse(turned.begin() + static_cast<std::ptrdiff_t>(i),
+                   turned.begin() + static_cast<std::ptrdiff_t>(i + size));
+    write(turned);
+  });
+}
+
+}  // namespace narrow

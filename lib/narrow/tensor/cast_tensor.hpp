@@ -1,0 +1,33 @@
+// A tensor to codes of another format, or to rounded values, piece by piece: each value is decoded exactly and rounded
+// once.
+#pragma once
+
+#include "narrow/tensor/tensor_statistics.hpp"
+
+namespace narrow {
+
+enum class CastResult : std::uint8_t {
+  codes,  // the type of the format; unsigned integers where .safetensors has none
+  values  // rounded values as F32; F64 stays F64, C64 stays C64
+};
+
+// Whether the type of .safetensors says what the codes of a result mean, or they are plain integers.
+struct ResultType {
+  ElementType type;
+  bool names_format = true;
+};
+// The type of `elements` results of a cast from `from`. tf32 is F32: its word is that of the value, the low bits zero.
+// Sub-byte types whose elements do not fill whole bytes (which .safetensors forbids) become U8.
+ResultType cast_type(const ElementType& from, std::uint64_t elements, const Format& to, CastResult result);
+
+using WriteBytes = std::function<void(std::span<const std::byte>)>;
+
+// The bytes of the result in C order, little endian, sub-byte codes packed. The tensor must have a format; complex
+// tensors have values only. Stochastic casts take random_bits(seed, index of the value in C order).
+void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteBytes& write,
+                 const TensorPass& pass = {});
+
+// The bytes of a tensor as .safetensors wants them: C order, little endian.
+void copy_tensor(const Tensor& tensor, const WriteBytes& write, const TensorPass& pass = {});
+
+}  // namespace narrow

@@ -1,0 +1,89 @@
+#include "narrow/tensor/chunks.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+
+#include "narrow/array/parts.hpp"
+#include "narrow/base/parallel.hpp"
+#include "narrow/format/find_format.hpp"
+
+namespace narrow {
+
+std::uint64_t bytes_of_values(const TensorHeader& header, std::uint64_t count) {
+  const auto bits = static_cast<std::uint64_t>(header.type.bits / header.type.values());
+  return count / 8 * bits + count % 8 * bits / 8;  // all of them times the bits need not fit
+}
+
+std::span<const std::byte> Window::bytes() const {
+  return tensor.source->mapped().subspan(bytes_of_values(tensor, first), bytes_of_values(tensor, count));
+}
+
+Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count) {
+  if (count == 0 || !tensor.source->mapped().empty()) {
+    tensor.source->check();
+    return {tensor, first, count};
+  }
+  std::vector<std::byte> bytes(bytes_of_values(tensor, count));
+  tensor.source->read(bytes_of_values(tensor, first), bytes);
+  const TensorHeader header{tensor.name, tensor.type, {count / static_cast<std::uint64_t>(tensor.type.values())}};
+  Window window{make_tensor(header, std::move(bytes)), 0, count};
+  window.tensor.big_endian = tensor.big_endian;
+  return window;
+}
+
+void for_each_chunk(const Tensor& tensor, const BytesDone& done,
+                    const std::function<void(std::uint64_t, std::size_t)>& body) {
+  const std::uint64_t values = tensor.values();
+  for (std::uint64_t first = 0; first < values; first += chunk_values) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_values, values - first));
+    body(first, count);
+    if (done) done(bytes_of_values(tensor, count));
+  }
+}
+
+bool fits_float(const TensorHeader& header) {
+  if (!header.type.has_format()) return header.type.bits <= 16;  // integers
+  const Format& f = header.type.format;
+  return f.mantissa_bits <= 23 && f.max_exponent() <= 127 && f.min_quantum_exponent() >= -149;
+}
+
+void parallel_reads(std::size_t count, int threads, const std::function<void(std::size_t, std::size_t)>& body) {
+  std::exception_ptr failure;
+  std::mutex lock;
+  parallel_parts(count, detail::part_size, threads, [&](std::size_t begin, std::size_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      const std::lock_guard<std::mutex> hold(lock);
+      if (!failure) failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+}
+
+template <class T>
+std::span<const T> ValueReader::decode(const Window& window, std::vector<T>& into) {
+  into.resize(std::max(into.size(), window.count));
+  parallel_reads(window.count, threads_, [&](std::size_t begin, std::size_t end) {
+    read_values(window.tensor, window.first + begin, std::span<T>(into.data() + begin, end - begin));
+  });
+  return {into.data(), window.count};
+}
+
+std::span<const float> ValueReader::floats(std::uint64_t first, std::size_t count) {
+  window_ = load_window(tensor_, first, count);
+  const bool is_fp32 = window_.tensor.type.has_format() && window_.tensor.type.format == "fp32"_fmt;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(window_.bytes().data()) % alignof(float) == 0;
+  if (is_fp32 && aligned && !window_.tensor.big_endian)
+    return view_values(window_.tensor, window_.first, count, floats_);
+  return decode(window_, floats_);
+}
+
+std::span<const double> ValueReader::doubles(std::uint64_t first, std::size_t count) {
+  window_ = load_window(tensor_, first, count);
+  return decode(window_, doubles_);
+}
+
+}  // namespace narrow

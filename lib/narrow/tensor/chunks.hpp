@@ -1,0 +1,61 @@
+// A tensor in pieces of fixed size, so that files larger than memory can be read: the bytes of a piece, or its numbers.
+#pragma once
+
+#include <functional>
+
+#include "narrow/tensor/tensor.hpp"
+
+namespace narrow {
+
+// 2^22 values: 16 MiB of FP32. A multiple of the parts of the array passes (2^16) and of eight sub-byte codes, and cut
+// by size alone, so that no result depends on the number of threads.
+inline constexpr std::size_t chunk_values = std::size_t{1} << 22;
+
+// Told how many bytes of the files are done since the last call, always by the calling thread.
+using BytesDone = std::function<void(std::uint64_t)>;
+
+// Values [first, first + count) of a tensor, whose bytes lie in memory: any thread may read them in any order.
+struct Window {
+  Tensor tensor;            // itself where it is mapped, else a copy of these bytes
+  std::uint64_t first = 0;  // where the window starts in `tensor`
+  std::size_t count = 0;
+
+  std::span<const std::byte> bytes() const;
+};
+// first is a multiple of chunk_values.
+Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count);
+
+// Calls body(first, count) for consecutive pieces of the tensor, and tells `done` after each.
+void for_each_chunk(const Tensor& tensor, const BytesDone& done,
+                    const std::function<void(std::uint64_t first, std::size_t count)>& body);
+std::uint64_t bytes_of_values(const TensorHeader& header, std::uint64_t count);
+
+// The numbers of one piece after the other, decoded by all threads; aligned FP32 in the machine's byte order is not
+// copied.
+class ValueReader {
+ public:
+  ValueReader(const Tensor& tensor, int threads) : tensor_(tensor), threads_(threads) {}
+
+  std::span<const float> floats(std::uint64_t first, std::size_t count);
+  std::span<const double> doubles(std::uint64_t first, std::size_t count);
+
+ private:
+  template <class T>
+  std::span<const T> decode(const Window& window, std::vector<T>& into);
+
+  const Tensor& tensor_;
+  int threads_;
+  Window window_;
+  std::vector<float> floats_;
+  std::vector<double> doubles_;
+};
+
+// As parallel_parts over parts of 2^16 values, for bodies that may throw (a file can be cut while it is read): the
+// first exception leaves when all threads are done.
+void parallel_reads(std::size_t count, int threads,
+                    const std::function<void(std::size_t begin, std::size_t end)>& body);
+
+// Whether FP32 holds every value of the tensor (NaN payloads aside); else its numbers are read as doubles.
+bool fits_float(const TensorHeader& header);
+
+}  // namespace narrow

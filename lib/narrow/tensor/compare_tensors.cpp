@@ -1,0 +1,276 @@
+#include "narrow/tensor/compare_tensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "narrow/array/parts.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/format/decode.hpp"
+#include "narrow/tensor/row_major.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace narrow {
+namespace {
+
+// An unsigned integer of the width of U that grows with the value, by one from each value to the next; and what is NaN.
+//   sign and magnitude   middle + magnitude, or middle - magnitude: both zeros are the middle
+//   two's complement     the top bit flipped
+//   unsigned             the code itself
+template <class U>
+struct Order {
+  static constexpr U middle = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
+  U sign = 0, magnitude = static_cast<U>(~U{0}), flip = 0;
+  // NaN exactly when ((code & nan_mask) ^ nan_flip) > nan_last.
+  U nan_mask = 0, nan_flip = 0, nan_last = 0;
+
+  explicit Order(const ElementType& type) {
+    if (type.kind == ElementKind::signed_integer) flip = middle;
+    if (!type.has_format()) return;
+    const Format& f = type.format;
+    if (f.twos_complement) flip = middle;  // int8, the only one, fills its word
+    else sign = static_cast<U>(f.sign_mask());
+    magnitude = static_cast<U>(f.twos_complement ? f.code_mask() : f.magnitude_mask());
+    switch (f.specials) {
+      case Specials::inf_and_nan: nan_mask = magnitude, nan_last = static_cast<U>(f.infinity_code()); break;
+      case Specials::nan_only: nan_mask = magnitude, nan_last = static_cast<U>(magnitude - 1); break;
+      case Specials::nan_is_negative_zero:  // only the code of -0 becomes all ones
+        nan_mask = static_cast<U>(f.code_mask());
+        nan_flip = static_cast<U>(~sign & nan_mask);
+        nan_last = static_cast<U>(nan_mask - 1);
+        break;
+      case Specials::none: break;
+    }
+  }
+
+  // Without branches, for lanes: a negative code is all ones in `turn`, and (m ^ ones) - ones is -m.
+  U key(U code) const noexcept {
+    const U m = static_cast<U>((code & magnitude) ^ flip);
+    const U turn = static_cast<U>(0 - static_cast<U>((code & sign) != 0));
+    return static_cast<U>((sign != 0 ? middle : U{0}) + static_cast<U>((m ^ turn) - turn));
+  }
+  bool nan(U code) const noexcept { return static_cast<U>((code & nan_mask) ^ nan_flip) > nan_last; }
+  U distance(U x, U y) const noexcept {
+    const U a = key(x), b = key(y);
+    return static_cast<U>(std::max(a, b) - std::min(a, b));
+  }
+};
+
+// Worse first; of equal ones the earlier.
+bool worse(const Difference& a, const Difference& b) {
+  const auto rank = [](const Difference& d) { return d.ulp ? *d.ulp : ~std::uint64_t{0}; };
+  if (a.ulp.has_value() != b.ulp.has_value()) return !a.ulp;
+  return rank(a) != rank(b) ? rank(a) > rank(b) : a.index < b.index;
+}
+
+void keep_worst(std::vector<Difference>& list, const Difference& d, std::size_t listed) {
+  if (list.size() == listed && (listed == 0 || !worse(d, list.back()))) return;
+  list.insert(std::upper_bound(list.begin(), list.end(), d, worse), d);
+  if (list.size() > listed) list.pop_back();
+}
+
+// What follows `out`.
+void merge(Comparison& out, const Comparison& next, std::size_t listed) {
+  out.total += next.total, out.equal += next.equal;
+  out.nan_mismatch += next.nan_mismatch, out.nan_payload += next.nan_payload;
+  out.zero_sign_mismatch += next.zero_sign_mismatch;
+  out.max_ulp = std::max(out.max_ulp, next.max_ulp);
+  for (std::size_t k = 0; k < ulp_bins; ++k) out.by_ulp[k] += next.by_ulp[k];
+  for (const Difference& d : next.first)
+    if (out.first.size() < listed) out.first.push_back(d);
+  for (const Difference& d : next.worst) keep_worst(out.worst, d, listed);
+}
+
+// Blocks that are equal byte for byte need no second look: 2^12 values, small enough that a few differences leave most
+// blocks of a file on this fast path.
+constexpr std::size_t block_values = std::size_t{1} << 12;
+
+bool same_layout(const Tensor& x, const Tensor& y) {
+  return x.big_endian == y.big_endian && x.type.bits == y.type.bits;
+}
+
+struct Pair {
+  Window x, y;
+  std::uint64_t first;  // of the windows in the whole
+  std::size_t listed;
+};
+
+// Within a block, steps of 2^7 values whose codes are all equal are passed over. It is also as many as 8 bits can
+// count.
+constexpr std::size_t step_values = 128;
+
+template <class U>
+struct Block {
+  std::array<U, block_values> x, y, ulp;  // ulp is 0 where one is NaN
+  std::size_t count;
+  std::uint64_t index;                                   // of its first value
+  std::array<bool, block_values / step_values> differs;  // by step
+
+  // Calls body(begin, end) for the steps that differ.
+  template <class Body>
+  void for_each_step(const Body& body) const {
+    for (std::size_t begin = 0; begin < count; begin += step_values)
+      if (differs[begin / step_values]) body(begin, std::min(count, begin + step_values));
+  }
+};
+
+struct BlockCounts {
+  std::size_t equal = 0, one_nan = 0, two_nan = 0;
+};
+
+// Distances and counts in a loop that the compiler turns into lanes: everything in it has the width of U, and the
+// counts are taken off after each step.
+template <class U>
+BlockCounts measure_block(Block<U>& b, const Order<U>& order, U& most) {
+  BlockCounts counts;
+  const Order<U> o = order;
+  U top = 0;
+  for (std::size_t begin = 0; begin < b.count; begin += step_values) {
+    const std::size_t end = std::min(b.count, begin + step_values);
+    b.differs[begin / step_values] =
+        std::memcmp(b.x.data() + begin, b.y.data() + begin, (end - begin) * sizeof(U)) != 0;
+    if (!b.differs[begin / step_values]) {
+      counts.equal += end - begin;
+      continue;
+    }
+    U equal = 0, one = 0, two = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const U x = b.x[i], y = b.y[i];
+      const U x_nan = o.nan(x) ? 1 : 0, y_nan = o.nan(y) ? 1 : 0, same = x == y ? 1 : 0;
+      const U either = x_nan | y_nan;
+      const U d = static_cast<U>(o.distance(x, y) & static_cast<U>(either - 1));  // 0 with a NaN
+      b.ulp[i] = d;
+      top = std::max(top, d);
+      equal = static_cast<U>(equal + same);
+      one = static_cast<U>(one + (x_nan ^ y_nan));
+      two = static_cast<U>(two + (x_nan & y_nan & (same ^ 1)));
+    }
+    counts.equal += equal, counts.one_nan += one, counts.two_nan += two;
+  }
+  most = top;
+  return counts;
+}
+
+// Counts by distance: over all pairs in four tables, so that equal neighbours do not wait for each other's store; or
+// over the few that differ.
+template <class U>
+void count_distances(Comparison& out, const Block<U>& b, const BlockCounts& counts) {
+  const std::uint64_t without_distance = counts.one_nan + counts.two_nan, differ = b.count - counts.equal;
+  std::uint64_t zeros = 0;
+  if (differ < b.count / 8) {
+    b.for_each_step([&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        if (b.ulp[i] != 0) ++out.by_ulp[ulp_bin(b.ulp[i])], ++zeros;
+    });
+    zeros = differ - without_distance - zeros;
+  } else {
+    std::array<std::array<std::uint16_t, ulp_bins>, 4> bins{};  // 2^12 values fit 16 bits
+    std::uint64_t passed_over = b.count;
+    b.for_each_step([&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) ++bins[i % 4][ulp_bin(b.ulp[i])];
+      passed_over -= end - begin;
+    });
+    for (std::size_t k = 1; k < ulp_bins; ++k)
+      out.by_ulp[k] += std::uint64_t{bins[0][k]} + bins[1][k] + bins[2][k] + bins[3][k];
+    // Equal codes and pairs with NaN stand here with distance 0 as well.
+    zeros = std::uint64_t{bins[0][0]} + bins[1][0] + bins[2][0] + bins[3][0] + passed_over - counts.equal -
+            without_distance;
+  }
+  out.by_ulp[0] += zeros, out.zero_sign_mismatch += zeros;
+}
+
+template <class U>
+void list_block(Comparison& out, const Block<U>& b, const Order<U>& order, std::size_t listed, bool any_nan, U most) {
+  // A later pair enters a full list only when it is worse than the last of it.
+  const auto enters = [&](U ulp) {
+    return out.worst.size() < listed || (listed != 0 && out.worst.back().ulp && ulp > *out.worst.back().ulp);
+  };
+  if (out.first.size() == listed && !any_nan && !enters(most)) return;
+  b.for_each_step([&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (b.x[i] == b.y[i]) continue;
+      const bool one_nan = any_nan && order.nan(b.x[i]) != order.nan(b.y[i]);
+      if (out.first.size() == listed && !one_nan && !enters(b.ulp[i])) continue;
+      Difference d{b.index + i, b.x[i], b.y[i], b.ulp[i]};
+      if (one_nan) d.ulp.reset();
+      if (out.first.size() < listed) out.first.push_back(d);
+      keep_worst(out.worst, d, listed);
+    }
+  });
+}
+
+template <class U>
+Comparison compare_part(const Pair& p, std::size_t begin, std::size_t end) {
+  Comparison out;
+  out.total = end - begin;
+  const Order<U> order(p.x.tensor.type);
+  const bool raw = same_layout(p.x.tensor, p.y.tensor);
+  const std::span<const std::byte> x = p.x.bytes(), y = p.y.bytes();
+  Block<U> block;
+  for (std::size_t i = begin; i < end; i += block_values) {
+    block.count = std::min(block_values, end - i);
+    block.index = p.first + i;
+    const std::uint64_t at = bytes_of_values(p.x.tensor, i), bytes = bytes_of_values(p.x.tensor, block.count);
+    if (raw && std::memcmp(x.data() + at, y.data() + at, bytes) == 0) {
+      out.equal += block.count;
+      continue;
+    }
+    read_codes(p.x.tensor, p.x.first + i, std::span<U>(block.x.data(), block.count));
+    read_codes(p.y.tensor, p.y.first + i, std::span<U>(block.y.data(), block.count));
+    U most = 0;
+    const BlockCounts counts = measure_block(block, order, most);
+    out.equal += counts.equal, out.nan_mismatch += counts.one_nan, out.nan_payload += counts.two_nan;
+    out.max_ulp = std::max<std::uint64_t>(out.max_ulp, most);
+    if (counts.equal == block.count) continue;  // the same codes in other bytes
+    count_distances(out, block, counts);
+    list_block(out, block, order, p.listed, counts.one_nan != 0, most);
+  }
+  return out;
+}
+
+using ComparePart = Comparison (*)(const Pair&, std::size_t, std::size_t);
+
+ComparePart choose_part(int bits) {
+  if (bits <= 8) return compare_part<std::uint8_t>;
+  if (bits <= 16) return compare_part<std::uint16_t>;
+  return bits <= 32 ? compare_part<std::uint32_t> : compare_part<std::uint64_t>;
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (const std::uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+  return text + "]";
+}
+
+void check_comparable(const Tensor& x, const Tensor& y) {
+  const std::string names = "tensors " + quote(x.name) + " and " + quote(y.name);
+  if (x.shape != y.shape)
+    throw Error(names + " have the shapes " + shape_text(x.shape) + " and " + shape_text(y.shape) +
+                ": they must be equal");
+  const bool same_kind = x.type.kind == y.type.kind && x.type.bits / x.type.values() == y.type.bits / y.type.values();
+  const bool same_format = !x.type.has_format() || x.type.format == y.type.format;
+  if (same_kind && same_format) return;
+  throw Error(names + " hold " + std::string(x.type.name) + " and " + std::string(y.type.name) +
+              ": distances need one type; cast one of them first, or name the format of integer codes");
+}
+
+}  // namespace
+
+Comparison compare_tensors(const Tensor& x, const Tensor& y, std::size_t listed, int threads, const BytesDone& done) {
+  check_comparable(x, y);
+  // Two tensors in the order of Fortran could be compared as they lie, but their indices would not be those of C.
+  const Tensor cx = row_major(x), cy = row_major(y);
+  const ComparePart part_of = choose_part(x.type.bits / x.type.values());
+  Comparison total;
+  for_each_chunk(cx, done, [&](std::uint64_t first, std::size_t count) {
+    const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, listed};
+    std::vector<Comparison> parts((count + detail::part_size - 1) / detail::part_size);
+    parallel_reads(count, threads, [&](std::size_t begin, std::size_t end) {
+      parts[begin / detail::part_size] = part_of(pair, begin, end);
+    });
+    for (const Comparison& part : parts) merge(total, part, listed);
+    if (done) done(bytes_of_values(cy, count));
+  });
+  return total;
+}
+
+}  // namespace narrow

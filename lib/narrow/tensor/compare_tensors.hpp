@@ -1,0 +1,43 @@
+// How two tensors of one type differ: equal bits, distances in units of the last place, the first and the worst places.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "narrow/tensor/chunks.hpp"
+
+namespace narrow {
+
+struct Difference {
+  std::uint64_t index = 0;           // of the value, in C order
+  Code x = 0, y = 0;                 // codes, or integers as they are stored
+  std::optional<std::uint64_t> ulp;  // empty when exactly one of them is NaN
+};
+
+// Bin 0 holds distance 0, bin k > 0 the distances (2^(k-2), 2^(k-1)]: 1, 2, 3-4, 5-8, ...
+inline constexpr std::size_t ulp_bins = 66;
+constexpr std::size_t ulp_bin(std::uint64_t ulp) noexcept {
+  return ulp == 0 ? 0 : 1 + static_cast<std::size_t>(bit_length(ulp - 1));
+}
+
+struct Comparison {
+  std::uint64_t total = 0;
+  std::uint64_t equal = 0;                       // the same bits
+  std::uint64_t nan_mismatch = 0;                // one is NaN, the other is not
+  std::uint64_t nan_payload = 0;                 // both are NaN with other bits
+  std::uint64_t zero_sign_mismatch = 0;          // zeros of unlike sign
+  std::uint64_t max_ulp = 0;                     // over the pairs without NaN
+  std::array<std::uint64_t, ulp_bins> by_ulp{};  // pairs without NaN that are not equal; zeros of unlike sign in bin 0
+  std::vector<Difference> first, worst;  // at most `listed` each; worst: by distance, NaN against a number before all
+
+  bool equal_bits() const { return equal == total; }
+  // Every pair is at most max_ulp apart; NaN is close to NaN only.
+  bool within(std::uint64_t limit) const { return nan_mismatch == 0 && max_ulp <= limit; }
+};
+
+// The distance is the difference of the codes in the order of their values (Inf is one beyond the largest value); of
+// integers the difference. Throws Error when the shapes or the types differ.
+Comparison compare_tensors(const Tensor& x, const Tensor& y, std::size_t listed = 10, int threads = 0,
+                           const BytesDone& done = {});
+
+}  // namespace narrow

@@ -1,0 +1,30 @@
+// What an element of a tensor file is: a code of a format, an integer, a truth value. The table is that of
+// .safetensors.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "narrow/format/format.hpp"
+
+namespace narrow {
+
+enum class ElementKind : std::uint8_t { floating, complex, signed_integer, unsigned_integer, boolean };
+
+struct ElementType {
+  std::string_view name;  // as .safetensors spells it: "F8_E4M3", "I32"
+  ElementKind kind = ElementKind::floating;
+  int bits = 0;          // of one element; a complex element is two values of half as many
+  Format format = {};    // floating and complex: what a code (of half an element) means
+  std::string_view npy;  // descr in .npy without the byte order ("f4", "u2"); codes travel as integers
+
+  constexpr bool has_format() const noexcept { return kind == ElementKind::floating || kind == ElementKind::complex; }
+  constexpr int values() const noexcept { return kind == ElementKind::complex ? 2 : 1; }
+};
+
+std::span<const ElementType> element_types();
+const ElementType* find_element_type(std::string_view name);  // nullptr when there is none
+// The floating type of these codes (and I8 for int8); nullptr when there is none.
+const ElementType* element_type_of(const Format& format);
+
+}  // namespace narrow

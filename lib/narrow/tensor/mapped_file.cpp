@@ -1,0 +1,178 @@
+#include "narrow/tensor/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
+
+namespace narrow {
+
+namespace {
+
+// Closes a file when leaving; release() keeps it.
+struct Descriptor {
+  int number = -1;
+  explicit Descriptor(int n) : number(n) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  int release() { return std::exchange(number, -1); }
+};
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(quote_path(path) + ": " + why); }
+
+bool exists(const std::string& path) {
+  struct stat about {};
+  return stat(path.c_str(), &about) == 0;
+}
+
+std::string advice_for_folder(const std::string& path) {
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors"})
+    if (exists(path + "/" + name))
+      return std::string("a folder; give the file in it: ") + quote_path(path + "/" + name);
+  return "a folder, not a file; give a .safetensors, .npy or .npz file, or a model.safetensors.index.json";
+}
+
+std::string open_problem(int reason) {
+  switch (reason) {
+    case ENOENT: return "no such file";
+    case EACCES: return "cannot be read: permission denied";
+    case ENOTDIR: return "no such file (a part of the path is no folder)";
+    default: return std::string("cannot be opened: ") + std::strerror(reason);
+  }
+}
+
+void write_all(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0)
+      throw Error(std::string("standard input: cannot be kept in a temporary file: ") + std::strerror(errno) +
+                  "; set TMPDIR to a folder with more room");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+int open_unnamed_file() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string name = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/narrow-stdin-XXXXXX";
+  const int file = mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0)
+    throw Error("standard input: no temporary file in " + quote_path(name.substr(0, name.rfind('/'))) + ": " +
+                std::strerror(errno) + "; set TMPDIR to a folder that can be written");
+  unlink(name.c_str());
+  return file;
+}
+
+class Slice : public ByteSource {
+ public:
+  Slice(std::shared_ptr<const MappedFile> file, std::span<const std::byte> bytes)
+      : file_(std::move(file)), bytes_(bytes) {}
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
+      fail(file_->path(), "read beyond the end of a tensor");
+    check();
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  }
+  std::span<const std::byte> mapped() const override { return bytes_; }
+  void check() const override { file_->check(); }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path) {
+  Descriptor guard(file);
+  struct stat about {};
+  if (fstat(file, &about) != 0) fail(path, std::strerror(errno));
+  std::shared_ptr<MappedFile> result(new MappedFile);
+  const auto size = static_cast<std::size_t>(about.st_size);
+  if (size > 0) {
+    void* place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (place == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
+    result->bytes_ = {static_cast<const std::byte*>(place), size};
+  }
+  result->path_ = std::move(path);
+  result->file_ = guard.release();
+  return result;
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
+  if (path.empty())
+    throw Error("a file without a name; give a .safetensors, .npy or .npz file, or - for standard input");
+  if (path.find('\0') != std::string::npos) fail(path, "no such file (a zero byte in the name)");
+  // O_NONBLOCK: a pipe that nobody writes to would block here for ever. It changes nothing for regular files.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.number < 0) fail(path, open_problem(errno));
+  struct stat about {};
+  if (fstat(file.number, &about) != 0) fail(path, std::strerror(errno));
+  if (S_ISDIR(about.st_mode)) fail(path, advice_for_folder(path));
+  if (!S_ISREG(about.st_mode)) fail(path, "a pipe or a device, not a file; to read from a pipe give -");
+  return map(file.release(), path);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::standard_input() {
+  const std::string name = "standard input";
+  struct stat about {};
+  if (fstat(STDIN_FILENO, &about) != 0) throw Error(name + ": closed; give a file or pipe one in");
+  if (isatty(STDIN_FILENO) == 1) throw Error(name + ": a terminal; give a file or pipe one in");
+  if (S_ISDIR(about.st_mode)) throw Error(name + ": a folder; give a file or pipe one in");
+  if (S_ISREG(about.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0) {
+    const int copy = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0) return map(copy, name);
+  }
+  Descriptor file(open_unnamed_file());
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(name + ": " + std::strerror(errno));
+    if (count == 0) break;
+    write_all(file.number, std::span(piece).first(static_cast<std::size_t>(count)));
+  }
+  return map(file.release(), name);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::in_memory(std::vector<std::byte> bytes, std::string path) {
+  std::shared_ptr<MappedFile> result(new MappedFile);
+  result->memory_ = std::move(bytes);
+  result->bytes_ = result->memory_;
+  result->path_ = std::move(path);
+  return result;
+}
+
+MappedFile::~MappedFile() {
+  if (file_ < 0) return;
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  close(file_);
+}
+
+void MappedFile::check() const {
+  if (file_ < 0) return;
+  struct stat about {};
+  if (fstat(file_, &about) == 0 && static_cast<std::uint64_t>(about.st_size) >= bytes_.size()) return;
+  fail(path_, "became shorter while it was read (" + std::to_string(about.st_size) + " of " +
+                  std::to_string(bytes_.size()) + " bytes are left)");
+}
+
+std::shared_ptr<const ByteSource> slice(std::shared_ptr<const MappedFile> file, std::uint64_t begin,
+                                        std::uint64_t size) {
+  const std::span<const std::byte> bytes = file->bytes().subspan(begin, size);
+  return std::make_shared<Slice>(std::move(file), bytes);
+}
+
+}  // namespace narrow

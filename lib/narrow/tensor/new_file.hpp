@@ -1,0 +1,40 @@
+// A file that appears whole or not at all: what was there before stays until finish().
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace narrow {
+
+// The data go to a temporary file beside the target: one without a name where the file system can do that, so that even
+// a killed process leaves nothing, else PATH.tmpN. A target that is a device or a pipe (/dev/null) is written directly.
+// A symbolic link stays, and the file that it names is replaced. Throws Error with the file and the reason.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void finish();  // gives the file its name; without it nothing changes
+
+ private:
+  void flush();
+  void open_temporary();
+  [[noreturn]] void fail(int reason);
+
+  std::string path_;       // as given, for messages
+  std::string target_;     // where links lead
+  std::string temporary_;  // empty: nothing to remove
+  int file_ = -1;
+  bool direct_ = false;   // a device or a pipe
+  bool unnamed_ = false;  // has no name before finish()
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace narrow

@@ -1,0 +1,68 @@
+// A named array with shape and element type whose bytes stay where they are until they are asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "narrow/tensor/element_type.hpp"
+
+namespace narrow {
+
+// Where the bytes of one tensor come from: a mapped file, memory, or an inflating stream.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Fills out with the bytes from offset on; from any thread. Ascending offsets are fast, others may start anew.
+  virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
+  // All bytes, where they lie in memory (any alignment); empty where they do not.
+  virtual std::span<const std::byte> mapped() const { return {}; }
+  // Throws Error when bytes that were there at the beginning are gone (a mapped file that somebody cut). Reading them
+  // would end the process; asked before each piece, so that only a cut in the middle of a piece is still fatal.
+  virtual void check() const {}
+};
+
+// What a tensor is, without its bytes.
+struct TensorHeader {
+  std::string name;
+  ElementType type;
+  std::vector<std::uint64_t> shape;  // empty: a scalar
+
+  std::uint64_t elements() const;  // product of the shape; a checked reader made sure that it fits
+  std::uint64_t values() const { return elements() * static_cast<std::uint64_t>(type.values()); }
+  std::uint64_t bytes() const { return elements() * static_cast<std::uint64_t>(type.bits) / 8; }
+};
+
+struct Tensor : TensorHeader {
+  bool column_major = false;  // Fortran order: the first index runs fastest
+  bool big_endian = false;
+  std::shared_ptr<const ByteSource> source;
+};
+
+// Integer elements read as codes of a format of the same width (or narrower: tf32 in 32-bit words keeps its upper 19
+// bits as files do). Throws Error when the widths do not fit.
+Tensor with_format(Tensor tensor, const Format& format);
+
+// Values [first, first + out.size()) in the order of the file, as codes: sub-byte types unpacked, byte order of the
+// machine, integers and truth values as they are. The code type must hold the element. Throws Error beyond the end.
+void read_codes(const Tensor& tensor, std::uint64_t first, std::span<std::uint8_t> out);
+void read_codes(const Tensor& tensor, std::uint64_t first, std::span<std::uint16_t> out);
+void read_codes(const Tensor& tensor, std::uint64_t first, std::span<std::uint32_t> out);
+void read_codes(const Tensor& tensor, std::uint64_t first, std::span<std::uint64_t> out);
+
+// The same as numbers. Formats decode exactly (fp64 into float rounds to nearest even once, like (float)x); integers
+// are converted, rounding to nearest where they do not fit.
+void read_values(const Tensor& tensor, std::uint64_t first, std::span<float> out);
+void read_values(const Tensor& tensor, std::uint64_t first, std::span<double> out);
+
+// The same without a copy where the file holds aligned FP32 in the machine's byte order; else decoded into scratch.
+std::span<const float> view_values(const Tensor& tensor, std::uint64_t first, std::size_t count,
+                                   std::vector<float>& scratch);
+
+// A tensor that owns its bytes (given as the file would hold them: little endian, sub-byte codes packed).
+Tensor make_tensor(TensorHeader header, std::vector<std::byte> bytes);
+
+}  // namespace narrow

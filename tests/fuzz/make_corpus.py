@@ -1,0 +1,81 @@
+"""Writes the seed corpora: small good files of each kind, from which the fuzzers start. Usage: make_corpus.py FOLDER"""
+import io
+import json
+import os
+import struct
+import sys
+import zipfile
+import zlib
+
+TYPES = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
+         "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32,
+         "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}
+
+
+def put(folder, kind, name, data):
+    os.makedirs(f"{folder}/{kind}", exist_ok=True)
+    open(f"{folder}/{kind}/{name}", "wb").write(data)
+
+
+def ramp(count):
+    return bytes(i % 251 for i in range(count))
+
+
+def safetensors(entries, metadata=None):
+    header, at = {} if metadata is None else {"__metadata__": metadata}, 0
+    for name, (dtype, shape) in entries.items():
+        count = TYPES[dtype]
+        for n in shape:
+            count *= n
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + count // 8]}
+        at += count // 8
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return text, ramp(at)
+
+
+def npy(descr, shape, data, fortran=False, version=1):
+    text = repr({"descr": descr, "fortran_order": fortran, "shape": shape}).encode() + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data
+
+
+def archive(members, method):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as zip_file:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.compress_type = method
+            with zip_file.open(info, "w", force_zip64=method == zipfile.ZIP_STORED) as member:
+                member.write(data)
+    return file.getvalue()
+
+
+def main(folder):
+    every = {f"w.{dtype}": (dtype, [2, 4]) for dtype in TYPES}
+    for name, (text, data) in {
+        "every_type": safetensors(every),
+        "metadata": safetensors({"a": ("F32", [3]), "b": ("U8", [])}, {"format": "pt", "note": "\u00e4\n"}),
+        "scalar_and_empty": safetensors({"s": ("F32", []), "e": ("F64", [3, 0]), "o": ("U8", [3]), "x": ("F32", [2])}),
+        "nothing": (b"{}", b""),
+    }.items():
+        put(folder, "safetensors", name, struct.pack("<Q", len(text)) + text + data)
+        put(folder, "safetensors", name + "_json", text + b"\0" + data)
+    for word in ["<f2", "<f4", "<f8", ">f4", "<c8", "|i1", ">i2", "<i8", "|u1", "<u2", "<u4", "|b1"]:
+        count = 6 * int(word[2:])
+        put(folder, "npy", word.translate(str.maketrans("<>|", "lbn")), npy(word, (2, 3), ramp(count)))
+    put(folder, "npy", "fortran", npy("<f4", (3, 2), ramp(24), True))
+    put(folder, "npy", "scalar", npy("<f4", (), ramp(4), version=2))
+    put(folder, "npy", "vector", npy("<f4", (5,), ramp(20), version=3))
+    put(folder, "npy", "dict", b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n" + ramp(12))
+    arrays = {"a.npy": npy("<f4", (9,), ramp(36)), "b.npy": npy("<u2", (2, 2), ramp(8), True)}
+    put(folder, "npz", "stored", archive(arrays, zipfile.ZIP_STORED))
+    put(folder, "npz", "deflated", archive(arrays, zipfile.ZIP_DEFLATED))
+    put(folder, "npz", "nothing", archive({}, zipfile.ZIP_STORED))
+    put(folder, "npz", "member", b"S" + arrays["a.npy"])
+    large = npy("<f4", (4000,), bytes(16000))
+    for name, data in {"small_stream": arrays["a.npy"], "large_stream": large}.items():
+        squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+        stream = squeeze.compress(data) + squeeze.flush()
+        put(folder, "npz", name, b"D" + struct.pack("<I", len(data))[:3] + b"\0" + stream)
+
+
+main(sys.argv[1])

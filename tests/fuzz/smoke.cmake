@@ -1,0 +1,33 @@
+# Builds the fuzz targets and runs each for a few seconds from its seeds. Usage: cmake -D ROOT=<source folder>
+# -D WORK=<folder> -D CLANG=<clang++> -D GENERATOR=<name> -D SECONDS=<for each> -P smoke.cmake
+cmake_minimum_required(VERSION 3.25)
+file(MAKE_DIRECTORY ${WORK})
+file(WRITE ${WORK}/probe.cpp
+     "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }\n")
+execute_process(COMMAND ${CLANG} -fsanitize=fuzzer,address ${WORK}/probe.cpp -o ${WORK}/probe
+                RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+if(NOT status EQUAL 0)
+  message("skipped: ${CLANG} has no libFuzzer (Debian: libclang-rt-dev)")
+  return()
+endif()
+
+function(step what)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${what} failed:\n${text}")
+  endif()
+  set(text "${text}" PARENT_SCOPE)
+endfunction()
+
+step("configure" ${CMAKE_COMMAND} -S ${ROOT} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${CLANG}
+     -D CMAKE_BUILD_TYPE=Debug -D NARROW_FUZZ=ON -D NARROW_APPS=OFF -D NARROW_TESTS=OFF -D NARROW_CUDA=OFF)
+step("build" ${CMAKE_COMMAND} --build ${WORK}/build --target fuzz)
+foreach(kind safetensors npy npz)
+  file(REMOVE_RECURSE ${WORK}/found/${kind})
+  file(MAKE_DIRECTORY ${WORK}/found/${kind})
+  step("fuzz_${kind}" ${WORK}/build/tests/fuzz/fuzz_${kind} -max_total_time=${SECONDS} -max_len=65536
+       -malloc_limit_mb=256 -timeout=10 -dict=${ROOT}/tests/fuzz/words.dict -artifact_prefix=${WORK}/ -print_final_stats=1
+       ${WORK}/found/${kind} ${ROOT}/tests/fuzz/corpus/${kind})
+  string(REGEX MATCH "number_of_executed_units: [0-9]+" count "${text}")
+  message("fuzz_${kind}: ${count} in ${SECONDS} s, no finding")
+endforeach()
