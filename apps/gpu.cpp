@@ -1,0 +1,49 @@
+// narrow gpu: the hardware's own opinion. Arguments only; see gpu_run.cpp.
+#include "gpu.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "command.hpp"
+#include "narrow/text/names.hpp"
+
+namespace app {
+namespace {
+
+int run(const GpuRequest& request) {
+  const std::vector<std::string_view> jobs{"check", "record", "bench", "plan"};
+  if (request.words.empty()) throw narrow::Error("gpu: what to do is missing; one of check, record, bench, plan M N K");
+  const std::string& job = request.words.front();
+  if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) {
+    const std::string close = narrow::did_you_mean(job, jobs);
+    throw narrow::Error("gpu: unknown job '" + job + "'; " + (close.empty() ? "" : "did you mean '" + close + "'? ") +
+                        "one of check, record, bench, plan M N K");
+  }
+  if (job != "plan" && request.words.size() > 1)
+    throw narrow::Error("gpu " + job + ": unexpected argument '" + request.words[1] + "'");
+  return run_gpu(request);
+}
+
+Action declare(Arguments& arguments) {
+  auto request = std::make_shared<GpuRequest>();
+  arguments.values("JOB", request->words, "check, record, bench, or plan M N K");
+  arguments.option("--section", request->sections, "LIST",
+                   "check: 1 conversions, 2 arithmetic, 3 tensor cores, 4 products (default 1,2,3,4)");
+  arguments.option("--only", request->only, "WORDS",
+                   "check, record: items whose name contains one of these words, with commas between");
+  arguments.option("--dots", request->dots, "N", "check: dot products an instruction (default 1e10)");
+  arguments.option("--scale", request->scale, "X", "check: share of the full count, from 0 to 1 (default 1)");
+  arguments.option("--seed", request->seed, "N", "seed of everything sampled (default 1)");
+  arguments.option("-o,--output", request->folder, "FOLDER", "record: where the recordings go");
+  arguments.option("--type", request->type, "T", "plan: f16, bf16, tf32, e4m3, e4m3-slow, s8 (default f16)");
+  arguments.flag("--list", request->list, "check: name the instructions and stop (needs no device)");
+  arguments.flag("--json", request->json, "machine-readable");
+  return [request] { return run(*request); };
+}
+
+}  // namespace
+
+const Command gpu_command{"gpu", "the emulator against the GPU's own instructions (CUDA builds)",
+                          "narrow gpu check --section 1,2", declare};
+
+}  // namespace app

@@ -1,0 +1,18 @@
+// What `narrow gpu` was asked. The work is in gpu_run.cpp, which only builds with CUDA; gpu_none.cpp says so otherwise.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace app {
+
+struct GpuRequest {
+  std::vector<std::string> words;  // check, record, bench, plan M N K
+  std::optional<std::string> sections, only, dots, seed, scale, folder, type;
+  bool json = false, list = false;
+};
+
+int run_gpu(const GpuRequest& request);
+
+}  // namespace app

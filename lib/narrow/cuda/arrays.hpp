@@ -1,0 +1,54 @@
+// Casts, statistics and histograms of data that lies on the device. Every function only puts work on the stream:
+// pointers are device pointers, results are there when the stream is. The bits are those of the functions in array/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "narrow/array/histogram.hpp"
+#include "narrow/array/statistics.hpp"
+
+struct CUstream_st;
+
+namespace narrow {
+
+using GpuStream = CUstream_st*;  // cudaStream_t; null is the default stream
+
+// in and out may be the same. Stochastic casts take random_bits(seed, index).
+void round_on_device(const float* in, float* out, std::size_t count, const Format& f, const Cast& cast,
+                     std::uint64_t seed, GpuStream stream);
+void encode_on_device(const float* in, std::uint8_t* out, std::size_t count, const Format& f, const Cast& cast,
+                      std::uint64_t seed, GpuStream stream);
+void encode_on_device(const float* in, std::uint16_t* out, std::size_t count, const Format& f, const Cast& cast,
+                      std::uint64_t seed, GpuStream stream);
+void encode_on_device(const float* in, std::uint32_t* out, std::size_t count, const Format& f, const Cast& cast,
+                      std::uint64_t seed, GpuStream stream);
+void decode_on_device(const std::uint8_t* in, float* out, std::size_t count, const Format& f, GpuStream stream);
+void decode_on_device(const std::uint16_t* in, float* out, std::size_t count, const Format& f, GpuStream stream);
+void decode_on_device(const std::uint32_t* in, float* out, std::size_t count, const Format& f, GpuStream stream);
+
+// What a pass leaves on the device; clear it first (all bytes zero), passes add to it.
+struct DeviceStatistics {
+  unsigned long long count, zeros, nan, inf;
+  unsigned long long underflow, subnormal, overflow, saturated, compared;
+  double sum, squared_error, signal;
+  unsigned amax, min_nonzero_inverted;  // bits of the float; the smallest as ~bits, so that zero means none
+  unsigned max_relative_error;          // bits of a float
+
+  Statistics host(double scale = 1) const;  // of a copy on the host
+};
+// Counts are exact. Sums are of rounded terms in no fixed order: their last bits may differ from run to run.
+// Formats with a sign, a zero and at most 8 exponent bits, rounded to nearest even or toward zero; Error for others.
+void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
+                          GpuStream stream);
+
+// Counts by the upper nine bits of the word, and of zeros and Inf by sign; clear first.
+struct DeviceHistogram {
+  unsigned long long by_field[512];
+  unsigned long long zero[2], inf[2];
+
+  ExponentHistogram host() const;  // of a copy on the host
+};
+void histogram_on_device(const float* data, std::size_t count, DeviceHistogram* out, GpuStream stream);
+
+}  // namespace narrow

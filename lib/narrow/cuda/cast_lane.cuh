@@ -1,0 +1,111 @@
+// One float to a code in a few instructions, for casts that need nothing unusual; all others go through encode().
+#pragma once
+
+#include <cstdint>
+
+#include "narrow/round/round_to.hpp"
+
+namespace narrow::detail {
+
+// How a cast is done.
+enum class LaneWay : std::uint8_t {
+  anchor,  // fewer exponent bits than float: the sum with a power of two cuts and rounds
+  field,   // float's exponent field: the code is the upper part of the word
+  general  // encode()
+};
+
+struct LanePlan {
+  LaneWay way = LaneWay::general;
+  Format format{};
+  Cast cast{};
+  int shift = 0;                                                 // 23 - mantissa_bits
+  unsigned min_field = 0;                                        // float's field of the smallest normal value, in place
+  unsigned max_magnitude = 0;                                    // code
+  unsigned beyond = 0, infinite = 0, nan = 0;                    // codes of a finite overflow, of Inf, of NaN
+  unsigned beyond_value = 0, infinite_value = 0, nan_value = 0;  // the same as floats
+  bool nan_keeps_sign = false;
+  int sign_shift = 0;
+};
+
+inline LanePlan lane_plan(const Format& f, const Cast& cast) {
+  LanePlan p;
+  p.format = f, p.cast = cast;
+  const bool plain_format = f.has_sign && f.has_zero && !f.is_integer() &&
+                            f.specials != Specials::nan_is_negative_zero && f.mantissa_bits >= 1 &&
+                            f.mantissa_bits <= 22 && f.exponent_bits <= 8 && f.width() <= 32;
+  const bool plain_cast = (cast.rounding == Rounding::nearest_even || cast.rounding == Rounding::toward_zero) &&
+                          cast.subnormals == Subnormals::keep && cast.overflow != Overflow::saturate_finite &&
+                          (cast.nan == Nan::canonical || cast.nan == Nan::keep_sign);
+  if (!plain_format || !plain_cast) return p;
+  const auto value = [&](Code code) { return std::bit_cast<unsigned>(static_cast<float>(decode(code, f))); };
+  p.shift = 23 - f.mantissa_bits;
+  p.max_magnitude = static_cast<unsigned>(f.max_magnitude());
+  p.beyond = static_cast<unsigned>(encode(0x1.fffffep+127f, f, cast));
+  p.infinite = static_cast<unsigned>(encode(std::bit_cast<float>(0x7F800000u), f, cast));
+  p.nan = static_cast<unsigned>(encode(std::bit_cast<float>(0x7FC00000u), f, cast));
+  p.beyond_value = value(p.beyond), p.infinite_value = value(p.infinite), p.nan_value = value(p.nan);
+  p.nan_keeps_sign = cast.nan == Nan::keep_sign && f.has_nan();
+  p.sign_shift = 32 - f.width();
+  if (f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::inf_and_nan) p.way = LaneWay::field;
+  // The anchor of the largest value must be a float, and so must the smallest subnormal's.
+  const bool fits = f.max_exponent() + p.shift <= 127 && f.min_exponent() >= -126 && f.min_exponent() + p.shift <= 127;
+  if (p.way == LaneWay::general && fits) {
+    p.way = LaneWay::anchor;
+    p.min_field = static_cast<unsigned>(f.min_exponent() + 127) << 23;
+  }
+  return p;
+}
+
+// The magnitude code before overflow is looked at. With anchor 2^(e + 23 - m), e the exponent of x but at least emin,
+// the last place of the sum is 2^(e - m), so that the float addition rounds (or cuts) to the format's quantum. The
+// anchor is even, so ties go as they should; the low bits of the sum are the significand in quanta:
+//   anchor 1.000000000000000|        sum 1.00000000000kkkkk
+template <LaneWay W, bool Nearest>
+__device__ inline unsigned lane_magnitude(unsigned a, const LanePlan& p) {
+  if constexpr (W == LaneWay::field) {
+    if constexpr (!Nearest) return a >> p.shift;
+    const unsigned odd = a >> p.shift & 1;
+    return (a + odd + ((1u << (p.shift - 1)) - 1)) >> p.shift;
+  } else {
+    const unsigned field = max(a & 0x7F800000u, p.min_field);
+    const float anchor = __uint_as_float(field + (static_cast<unsigned>(p.shift) << 23));
+    const float sum = Nearest ? __fadd_rn(__uint_as_float(a), anchor) : __fadd_rz(__uint_as_float(a), anchor);
+    return ((field - p.min_field) >> p.shift) + (__float_as_uint(sum) & 0x7FFFFFu);
+  }
+}
+
+template <LaneWay W, bool Nearest>
+__device__ inline unsigned encode_lane(float x, const LanePlan& p) {
+  const unsigned word = __float_as_uint(x), a = word & 0x7FFFFFFFu, sign = (word & 0x80000000u) >> p.sign_shift;
+  // Far beyond the largest value the anchor would leave the range of floats; a clamp keeps the sum finite and beyond.
+  unsigned code = lane_magnitude<W, Nearest>(
+      W == LaneWay::anchor ? min(a, 0x7F000000u - (static_cast<unsigned>(p.shift) << 23)) : a, p);
+  code = code > p.max_magnitude ? p.beyond : code;
+  code = a >= 0x7F800000u ? p.infinite : code;
+  code |= sign;
+  if (a > 0x7F800000u) code = p.nan | (p.nan_keeps_sign ? sign : 0);
+  return code;
+}
+
+template <LaneWay W, bool Nearest>
+__device__ inline float round_lane(float x, const LanePlan& p) {
+  const unsigned word = __float_as_uint(x), a = word & 0x7FFFFFFFu, sign = word & 0x80000000u;
+  unsigned value;
+  if constexpr (W == LaneWay::field) {
+    const unsigned code = lane_magnitude<W, Nearest>(a, p);
+    value = code > p.max_magnitude ? p.beyond_value : code << p.shift;
+  } else {
+    const unsigned safe = min(a, 0x7F000000u - (static_cast<unsigned>(p.shift) << 23));
+    const unsigned field = max(safe & 0x7F800000u, p.min_field);
+    const float anchor = __uint_as_float(field + (static_cast<unsigned>(p.shift) << 23));
+    const float sum = Nearest ? __fadd_rn(__uint_as_float(safe), anchor) : __fadd_rz(__uint_as_float(safe), anchor);
+    const unsigned code = ((field - p.min_field) >> p.shift) + (__float_as_uint(sum) & 0x7FFFFFu);
+    value = code > p.max_magnitude ? p.beyond_value : __float_as_uint(sum - anchor);
+  }
+  value = a >= 0x7F800000u ? p.infinite_value : value;
+  value |= sign;
+  if (a > 0x7F800000u) value = p.nan_value | (p.nan_keeps_sign ? sign : 0);
+  return __uint_as_float(value);
+}
+
+}  // namespace narrow::detail

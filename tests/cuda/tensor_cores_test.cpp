@@ -1,0 +1,28 @@
+#include "narrow/cuda/tensor_cores.hpp"
+
+#include "cuda/device.hpp"
+
+TEST_CASE("cuda: instructions agree with their models, fast and scalar") {
+  if (!test::has_device()) return;
+  for (const narrow::Instruction& i : narrow::all_instructions()) {
+    CAPTURE(i.name());
+    for (const bool scalar : {false, true}) {
+      const narrow::GpuCheckResult result = narrow::check_instruction(i, 100'000, 3, scalar);
+      CAPTURE(result.first);
+      CHECK(result.mismatches == 0);
+    }
+  }
+}
+
+TEST_CASE("cuda: all conversions and operations agree on a sample") {
+  if (!test::has_device()) return;
+  narrow::GpuCheckOptions options;
+  options.scale = 1e-3;
+  const narrow::GpuReport report = [](const narrow::GpuCheckResult& r) {
+    CAPTURE(r.name);
+    CAPTURE(r.first);
+    CHECK(r.mismatches == 0);
+  };
+  narrow::check_conversions(options, report);
+  narrow::check_arithmetic(options, report);
+}
