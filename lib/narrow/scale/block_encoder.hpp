@@ -1,0 +1,187 @@
+// The inner work of the array functions: the largest magnitude of a piece, and pieces of scaled floats through the cast
+// kernels. What it computes is defined by block_scale.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "narrow/array/cast_kernels.hpp"
+#include "narrow/scale/block_scale.hpp"
+
+namespace narrow::detail {
+
+inline std::size_t divide_up(std::size_t a, std::size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+// A grid of blocks over a matrix, with 0 resolved to the whole.
+struct Grid {
+  std::size_t rows, cols, block_rows, block_cols, across, down;
+
+  Grid(const BlockFormat& f, std::size_t r, std::size_t c)
+      : rows(r),
+        cols(c),
+        block_rows(f.block_rows == 0 ? std::max<std::size_t>(r, 1) : f.block_rows),
+        block_cols(f.block_cols == 0 ? std::max<std::size_t>(c, 1) : f.block_cols),
+        across(divide_up(c, block_cols)),
+        down(divide_up(r, block_rows)) {}
+  std::size_t blocks() const { return across * down; }
+  std::size_t top(std::size_t b) const { return b / across * block_rows; }
+  std::size_t left(std::size_t b) const { return b % across * block_cols; }
+  std::size_t height(std::size_t b) const { return std::min(block_rows, rows - top(b)); }
+  std::size_t width(std::size_t b) const { return std::min(block_cols, cols - left(b)); }
+};
+
+// The word of the largest magnitude: NaN is above Inf and Inf above all others, so one comparison finds them.
+inline std::uint32_t top_word(const float* x, std::size_t n) noexcept {
+  WordLanes tops{};
+  std::size_t i = 0;
+  for (; i + lane_count <= n; i += lane_count) tops = larger(tops, magnitude(load(x + i)));
+  std::uint32_t top = 0;
+  for (int k = 0; k < lane_count; ++k) top = tops[k] > top ? tops[k] : top;
+  for (; i < n; ++i) top = std::max(top, std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu);
+  return top;
+}
+
+// As block_amax_of.
+inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
+  constexpr std::uint32_t inf_word = 0x7F800000;
+  // The common blocks with their size known: the compiler unrolls the loop into lanes.
+  const std::uint32_t top = n == 32 ? top_word(x, 32) : n == 16 ? top_word(x, 16) : top_word(x, n);
+  return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
+}
+
+// Scaled values wait here for the cast kernel: within the first cache, a multiple of every common block.
+inline constexpr std::size_t encoder_buffer = 4096;
+using EncoderBuffer = std::array<float, encoder_buffer>;
+
+// What one call needs besides the data.
+class BlockEncoder {
+ public:
+  // amax: of the whole tensor, where the format needs it.
+  BlockEncoder(const BlockFormat& f, float amax)
+      : scaling_(f, tensor_scale(amax, f)),
+        whole_(f.block_rows == 0 ? scaling_(amax) : BlockScale{}),
+        job_{f.element, element_cast(f), 0, code_plan(f.element, element_cast(f)), 0},
+        kernel_(code8_kernel(job_)),
+        scale_job_{f.scale, saturating, 0, value_plan(f.scale, saturating), 0},
+        scale_kernel_(value_kernel(scale_job_)),
+        clamps_(f.element.twos_complement || f.has_tensor_scale()) {}
+
+  const BlockFormat& format() const { return scaling_.format; }
+  const TensorScale& tensor() const { return scaling_.tensor; }
+  const BlockScale& whole() const { return whole_; }  // of the one block of a tensor-wide scale
+
+  // The scale of block b of the grid.
+  BlockScale scale_of(const float* data, const Grid& g, std::size_t b) const {
+    if (format().block_rows == 0) return whole_;
+    float amax = 0;
+    for (std::size_t r = 0; r < g.height(b); ++r) {
+      const float here = amax_of(data + (g.top(b) + r) * g.cols + g.left(b), g.width(b), format().rule);
+      amax = here <= amax ? amax : here;  // a NaN stays once it is there: it compares false
+      if (std::isnan(amax)) break;
+    }
+    return scaling_(amax);
+  }
+
+  // The scales of many blocks from their amaxes, as scaling_ gives them one by one. The rules that are used most have
+  // loops of their own, which the compiler turns into lanes.
+  void scales_of(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    switch (format().rule) {
+      case ScaleRule::ocp_floor: return e8m0_scales<ScaleRule::ocp_floor>(amaxes, n, stored, encode);
+      case ScaleRule::cuda_round_up: return e8m0_scales<ScaleRule::cuda_round_up>(amaxes, n, stored, encode);
+      case ScaleRule::torchao_ceil: return e8m0_scales<ScaleRule::torchao_ceil>(amaxes, n, stored, encode);
+      case ScaleRule::torchao_even: return e8m0_scales<ScaleRule::torchao_even>(amaxes, n, stored, encode);
+      case ScaleRule::torchao_rceil: return e8m0_scales<ScaleRule::torchao_rceil>(amaxes, n, stored, encode);
+      case ScaleRule::te_nvfp4: return nvfp4_te_scales(amaxes, n, stored, encode);
+      case ScaleRule::torchao_nvfp4: return nvfp4_torchao_scales(amaxes, n, stored, encode);
+      default: break;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      const BlockScale s = scaling_(amaxes[i]);
+      stored[i] = s.stored, encode[i] = s.encode;
+    }
+  }
+
+  // out[i] = what is cast to the element format, as scaled_element. NVFP4 is clamped too, as its saturating cast would
+  // do by itself: a block with the scale 0 is multiplied by the largest float, and Inf would leave the lanes of the
+  // kernel.
+  void scale_into(const float* x, std::size_t n, float encode, float* out) const noexcept {
+    const float limit = scaling_.element.largest;
+    const auto limit_word = std::bit_cast<std::uint32_t>(limit);
+    std::size_t i = 0;
+    if (clamps_) {
+      for (; i + lane_count <= n; i += lane_count)
+        store(out + i, clamp(as_words(as_float(load(x + i)) * encode), limit_word, limit_word));
+    } else {
+      for (; i + lane_count <= n; i += lane_count) store(out + i, as_float(load(x + i)) * encode);
+    }
+    for (; i < n; ++i) {
+      const float v = x[i] * encode, cut = clamps_ && v > limit ? limit : v;  // NaN stays
+      out[i] = clamps_ && cut < -limit ? -limit : cut;
+    }
+  }
+
+  // Codes of scaled values.
+  void cast(const float* scaled, std::size_t n, std::uint8_t* codes) const noexcept {
+    kernel_(scaled, codes, 0, n, job_);
+  }
+
+  // Codes of a piece of a block that has its scale.
+  void encode(const float* x, std::size_t n, float factor, std::uint8_t* codes, EncoderBuffer& buffer) const noexcept {
+    for (std::size_t i = 0; i < n; i += encoder_buffer) {
+      const std::size_t m = std::min(encoder_buffer, n - i);
+      scale_into(x + i, m, factor, buffer.data());
+      cast(buffer.data(), m, codes + i);
+    }
+  }
+
+ private:
+  static constexpr Cast saturating{.overflow = Overflow::saturate};
+
+  template <ScaleRule Rule>
+  void e8m0_scales(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    const E8m0Element element = scaling_.element;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint8_t code = e8m0_scale(amaxes[i], element, Rule);
+      stored[i] = e8m0_value(code);
+      encode[i] = e8m0_inverse(code);
+    }
+  }
+
+  // As nvfp4_te and nvfp4_torchao, all roundings to E4M3 in one call of the kernel.
+  void nvfp4_te_scales(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    const float multiplier = tensor().encode * (1 / 6.0f), decode = 1 / tensor().encode;
+    for (std::size_t i = 0; i < n; ++i) encode[i] = amaxes[i] * multiplier;
+    scale_kernel_(encode, stored, 0, n, scale_job_);
+    for (std::size_t i = 0; i < n; ++i) {
+      const float factor = 1 / (stored[i] * decode);
+      encode[i] = factor < float_max ? factor : float_max;
+    }
+  }
+  void nvfp4_torchao_scales(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    const float whole = tensor().stored, factor = tensor().encode;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float wanted = amaxes[i] / 6.0f / whole, raised = wanted < 0x1p-6f ? 0x1p-6f : wanted;
+      encode[i] = raised > 448.0f ? 448.0f : raised;
+    }
+    scale_kernel_(encode, stored, 0, n, scale_job_);
+    for (std::size_t i = 0; i < n; ++i) encode[i] = factor / stored[i];
+  }
+
+  BlockScaling scaling_;
+  BlockScale whole_;
+  CastJob job_;
+  CastKernel<std::uint8_t> kernel_;
+  CastJob scale_job_;
+  CastKernel<float> scale_kernel_;
+  bool clamps_;
+};
+
+// What each code of the element format is worth.
+inline std::array<float, 256> element_values(const Format& element) {
+  std::array<float, 256> values{};
+  for (std::size_t c = 0; c < values.size(); ++c)
+    values[c] = static_cast<float>(decode(c & element.code_mask(), element));
+  return values;
+}
+
+}  // namespace narrow::detail

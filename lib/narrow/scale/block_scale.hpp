@@ -1,0 +1,116 @@
+// The scale of one block: its code, what elements are multiplied by, and what decodes them. Scalar and plain; the array
+// code does the same faster.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "narrow/round/round_to.hpp"
+#include "narrow/scale/block_format.hpp"
+#include "narrow/scale/e8m0_rule.hpp"
+#include "narrow/scale/tensor_scale.hpp"
+
+namespace narrow {
+
+// The level above the blocks, from the largest magnitude of the whole tensor. Only NVFP4 has one.
+struct TensorScale {
+  float amax = 0;
+  float encode = 1;  // te: S = 2688 / amax; torchao: 1 / T
+  float stored = 1;  // what is kept beside the blocks: te: amax itself; torchao: T = amax / 2688
+};
+
+inline constexpr float nvfp4_range = 448.0f * 6.0f;
+
+inline TensorScale tensor_scale(float amax, const BlockFormat& f) {
+  TensorScale t{amax};
+  if (f.rule == ScaleRule::te_nvfp4) {
+    t.stored = amax;
+    t.encode = std::fmin(nvfp4_range / amax, detail::float_max);
+    if (amax == 0 || t.encode == 0) t.encode = 1;
+  } else if (f.rule == ScaleRule::torchao_nvfp4) {
+    t.stored = amax / nvfp4_range;  // 0 for a tensor of zeros: its block scales are 0 / 0
+    t.encode = 1 / t.stored;
+  }
+  return t;
+}
+
+struct BlockScale {
+  float stored = 1;  // the value of the scale that is kept: 2^e, an E4M3 value, or an FP32 decode scale
+  float encode = 1;  // elements are cast from x * encode
+};
+
+// Stored times this decodes an element. te: ((s * amax) * (1 / 2688)), not the inverse of S; torchao: T * s.
+inline float decode_factor(float stored, const TensorScale& t, const BlockFormat& f) noexcept {
+  if (f.rule == ScaleRule::te_nvfp4) return stored * t.amax * (1 / nvfp4_range);
+  if (f.rule == ScaleRule::torchao_nvfp4) return t.stored * stored;
+  return stored;
+}
+
+namespace detail {
+
+inline BlockScale nvfp4_te(float amax, const TensorScale& t) {
+  constexpr Cast saturating{.overflow = Overflow::saturate};
+  const float s = round_to(amax * (t.encode * (1 / 6.0f)), "e4m3"_fmt, saturating);
+  return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
+}
+
+// The clamp starts at the smallest NORMAL value of E4M3, so blocks of zeros and of small values keep 2^-6.
+inline BlockScale nvfp4_torchao(float amax, const TensorScale& t) {
+  const float wanted = amax / 6.0f / t.stored;
+  const float clamped = wanted < 0x1p-6f ? 0x1p-6f : wanted > 448.0f ? 448.0f : wanted;  // NaN stays
+  const float s = round_to(clamped, "e4m3"_fmt);
+  return {s, t.encode / s};
+}
+
+inline BlockScale from_encode(float encode) { return {1 / encode, encode}; }
+inline BlockScale from_decode(float decode) { return {decode, 1 / decode}; }
+
+}  // namespace detail
+
+// How the blocks of one tensor get their scales. amax: of the block as block_amax_of takes it.
+struct BlockScaling {
+  BlockFormat format;
+  TensorScale tensor;
+  E8m0Element element;
+
+  BlockScaling(const BlockFormat& f, const TensorScale& t) : format(f), tensor(t), element(f.element) {}
+
+  BlockScale operator()(float amax) const {
+    switch (format.rule) {
+      case ScaleRule::te_nvfp4: return detail::nvfp4_te(amax, tensor);
+      case ScaleRule::torchao_nvfp4: return detail::nvfp4_torchao(amax, tensor);
+      case ScaleRule::te_current:
+      case ScaleRule::te_block_fp32: return detail::from_encode(te_scale(amax, element.largest, false));
+      case ScaleRule::te_current_pow2:
+      case ScaleRule::te_block: return detail::from_encode(te_scale(amax, element.largest, true));
+      case ScaleRule::torchao_fp8: return detail::from_encode(torchao_scale(amax, element.largest, false));
+      case ScaleRule::torchao_fp8_pow2: return detail::from_encode(torchao_scale(amax, element.largest, true));
+      case ScaleRule::deepgemm_fp32: return detail::from_decode(deepgemm_decode_scale(amax, element.largest, false));
+      case ScaleRule::deepgemm_ue8m0: return detail::from_decode(deepgemm_decode_scale(amax, element.largest, true));
+      default: break;
+    }
+    const std::uint8_t code = e8m0_scale(amax, element, format.rule);
+    return {e8m0_value(code), e8m0_inverse(code)};
+  }
+};
+
+// Largest magnitude; Inf counts, NaN as the rule says. (Not fmax: with a signalling NaN it forgets what came before.)
+inline float block_amax_of(std::span<const float> x, ScaleRule rule) noexcept {
+  float amax = 0;
+  for (const float v : x) {
+    if (std::isnan(v) && takes_nan(rule)) return std::numeric_limits<float>::quiet_NaN();
+    if (std::abs(v) > amax) amax = std::abs(v);
+  }
+  return amax;
+}
+
+// What is cast to the element format. Integers are clamped evenly: MX leaves the lowest code unused.
+inline float scaled_element(float x, float encode, const BlockFormat& f) noexcept {
+  const float scaled = x * encode;
+  if (!f.element.twos_complement) return scaled;
+  const auto limit = static_cast<float>(largest(f.element));
+  return scaled > limit ? limit : scaled < -limit ? -limit : scaled;
+}
+
+}  // namespace narrow

@@ -1,0 +1,62 @@
+// Keras' LossScaleOptimizer: never below 1.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "narrow/scale/policy.hpp"
+
+namespace narrow {
+
+struct KerasState {
+  float scale = 32768;
+  std::int64_t good_steps = 0;
+  ScaleEvent event = ScaleEvent::none;
+  friend bool operator==(const KerasState&, const KerasState&) = default;
+};
+
+struct KerasScaler {
+  using State = KerasState;
+  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr std::string_view name = "keras", what = "floor 1, growth to Inf is not kept";
+  static constexpr std::string_view source = "keras mixed_precision LossScaleOptimizer; floor: keras issue 16100";
+  static constexpr bool skips_on_inf = true;
+
+  double init = 32768;
+  double min = 1;
+  double factor = 2.0;
+  std::int64_t growth_interval = 2000;
+
+  static constexpr std::array<Parameter<KerasScaler>, 4> parameters() {
+    return {{{"init", &KerasScaler::init, ParameterKind::scale, "initial_scale"},
+             {"min", &KerasScaler::min, ParameterKind::scale, "the floor"},
+             {"growth", &KerasScaler::factor, ParameterKind::growth, "multiplier, both ways"},
+             {"growth-interval", &KerasScaler::growth_interval, ParameterKind::count, "dynamic_growth_steps"}}};
+  }
+};
+inline void check(const KerasScaler&) {}
+inline KerasState initial(const KerasScaler& p) { return {detail::to_float(p.init)}; }
+
+// FP32 variables.
+inline KerasState next(const KerasScaler& p, KerasState s, const Observation& seen) {
+  const float before = s.scale, factor = detail::to_float(p.factor), least = detail::to_float(p.min);
+  s.event = ScaleEvent::none;
+  if (seen.found_inf) {
+    s.good_steps = 0;
+    s.scale = std::max(before / factor, least);
+    s.event = s.scale == before && s.scale == least ? ScaleEvent::at_minimum : ScaleEvent::backed_off;
+    return s;
+  }
+  if (++s.good_steps < p.growth_interval) return s;
+  s.good_steps = 0;
+  if (!std::isfinite(before * factor)) return s.event = ScaleEvent::at_maximum, s;
+  s.scale = before * factor;
+  s.event = ScaleEvent::grew;
+  return s;
+}
+inline float scale(const KerasState& s) { return s.scale; }
+inline std::string to_text(const KerasState& s) {
+  return "scale " + detail::scale_text(static_cast<double>(s.scale)) + ", good_steps " + std::to_string(s.good_steps);
+}
+
+}  // namespace narrow

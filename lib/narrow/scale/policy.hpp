@@ -1,0 +1,96 @@
+// What a scaling policy is: a value with parameters, a printable state, and three pure functions. No globals, no I/O.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace narrow {
+
+// What a policy sees of one step.
+struct Observation {
+  bool found_inf = false;  // loss scalers: some gradient was Inf or NaN before it was unscaled
+  float amax = 0;          // tensor recipes: the largest magnitude of the tensor
+};
+
+// What the last step did to the scale.
+enum class ScaleEvent : std::uint8_t {
+  none,
+  grew,
+  backed_off,
+  held_back,   // an overflow that hysteresis swallowed
+  at_minimum,  // an overflow, and the scale is as small as the policy lets it be
+  at_maximum,  // growth was due, and the scale is as large as the policy lets it be
+  lost,        // the scale became 0, Inf or NaN in FP32, as the framework lets it
+  ended        // the framework raises an error: the run is over
+};
+std::string_view name_of(ScaleEvent event);
+
+enum class PolicyKind : std::uint8_t { loss_scaler, tensor_recipe };
+
+// What a parameter may be; the program and the errors say it in words.
+enum class ParameterKind : std::uint8_t {
+  scale,      // positive and finite
+  limit,      // the same; unlimited when not given
+  growth,     // above 1 and finite
+  backoff,    // above 0 and below 1
+  count,      // 1, 2, 3, ...
+  magnitude,  // 0 or more, finite
+  flag        // 0 or 1
+};
+
+// One parameter of the policy P: its name on the command line and the member that holds it.
+template <class P>
+struct Parameter {
+  std::string_view name;
+  std::variant<double P::*, std::int64_t P::*, bool P::*> member;
+  ParameterKind kind;
+  std::string_view what;
+};
+
+// A policy is an aggregate of parameters with the framework's defaults. Its functions are free and pure:
+//   State initial(policy)   State next(policy, state, observation)   float scale(state)   std::string to_text(state)
+// check(policy) throws Error for parameters that do not go together. Two more where they apply: limit(policy), the
+// largest magnitude that fits once scaled, and is_immediate: a step is scaled by what it shows itself, not by the past.
+template <class P>
+concept ScalingPolicy = requires(const P& policy, const typename P::State& state, const Observation& seen) {
+  { P::kind } -> std::convertible_to<PolicyKind>;
+  { P::name } -> std::convertible_to<std::string_view>;
+  { P::what } -> std::convertible_to<std::string_view>;
+  { P::source } -> std::convertible_to<std::string_view>;
+  { P::skips_on_inf } -> std::convertible_to<bool>;
+  P::parameters();
+  { initial(policy) } -> std::same_as<typename P::State>;
+  { next(policy, state, seen) } -> std::same_as<typename P::State>;
+  { scale(state) } -> std::same_as<float>;
+  { state.event } -> std::convertible_to<ScaleEvent>;
+  { to_text(state) } -> std::same_as<std::string>;
+  check(policy);
+};
+
+namespace detail {
+
+// (float)x with IEEE's answer also where C++ leaves it open: beyond the largest float it is Inf.
+inline float to_float(double x) noexcept {
+  constexpr double overflows_from = 0x1.ffffffp+127;  // the middle between the largest float and 2^128
+  if (x >= overflows_from) return std::numeric_limits<float>::infinity();
+  if (x <= -overflows_from) return -std::numeric_limits<float>::infinity();
+  return static_cast<float>(x);
+}
+
+// grew or backed_off, unless FP32, in which the loss is scaled, sees 0, Inf or NaN.
+inline ScaleEvent moved(double scale, ScaleEvent event) noexcept {
+  const float seen = to_float(scale);
+  return seen == 0 || !std::isfinite(seen) ? ScaleEvent::lost : event;
+}
+
+// "2^16" for large and small powers of two, else the fewest digits (six at least) that read back as x.
+std::string scale_text(double x);
+
+}  // namespace detail
+
+}  // namespace narrow

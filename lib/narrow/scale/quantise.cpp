@@ -1,0 +1,193 @@
+#include "narrow/scale/quantise.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "narrow/array/array.hpp"
+#include "narrow/array/pack.hpp"
+#include "narrow/array/parts.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/base/parallel.hpp"
+#include "narrow/scale/block_encoder.hpp"
+
+namespace narrow {
+
+namespace {
+
+using namespace detail;
+
+void check_shape(std::size_t elements, std::size_t rows, std::size_t cols) {
+  const bool fits = cols == 0 ? elements == 0 : elements / cols == rows && elements % cols == 0;
+  if (!fits)
+    throw Error("blocks: " + std::to_string(elements) + " elements are no " + std::to_string(rows) + " x " +
+                std::to_string(cols) + " matrix");
+}
+
+void check_sizes(std::size_t elements, std::size_t codes, std::size_t scales, const Grid& g) {
+  if (codes != elements)
+    throw Error("blocks: " + std::to_string(elements) + " elements into " + std::to_string(codes) +
+                " codes: sizes must be equal");
+  if (elements != 0 && scales != g.blocks())
+    throw Error("blocks: " + std::to_string(scales) + " scales for " + std::to_string(g.blocks()) + " blocks");
+}
+
+// Blocks of one row that lie side by side, each within the buffer: many of them share one call of the kernels. Size is
+// the size of a block where it is a common one, so that the inner loops have a known length; else 0.
+template <std::size_t Size>
+void quantise_run(const float* x, std::size_t n, std::size_t any_size, const BlockEncoder& encoder, std::uint8_t* codes,
+                  float* scales, EncoderBuffer& buffer) noexcept {
+  const std::size_t block = Size != 0 ? Size : any_size;
+  const std::size_t run = encoder_buffer / block * block;
+  EncoderBuffer amaxes, factors;
+  for (std::size_t i = 0; i < n; i += run) {
+    const std::size_t m = std::min(run, n - i), whole = m / block, count = divide_up(m, block),
+                      rest = m - whole * block;
+    const ScaleRule rule = encoder.format().rule;
+    for (std::size_t b = 0; b < whole; ++b) amaxes[b] = amax_of(x + i + b * block, block, rule);
+    if (rest != 0) amaxes[whole] = amax_of(x + i + whole * block, rest, rule);
+    encoder.scales_of(amaxes.data(), count, scales, factors.data());
+    for (std::size_t b = 0; b < whole; ++b)
+      encoder.scale_into(x + i + b * block, block, factors[b], buffer.data() + b * block);
+    if (rest != 0) encoder.scale_into(x + i + whole * block, rest, factors[whole], buffer.data() + whole * block);
+    encoder.cast(buffer.data(), m, codes + i);
+    scales += count;
+  }
+}
+
+// One block of several rows, or wider than the buffer.
+void quantise_tile(const float* data, const Grid& g, std::size_t b, const BlockEncoder& encoder, std::uint8_t* codes,
+                   float& scale, EncoderBuffer& buffer) noexcept {
+  const BlockScale s = encoder.scale_of(data, g, b);
+  scale = s.stored;
+  for (std::size_t r = 0; r < g.height(b); ++r) {
+    const std::size_t at = (g.top(b) + r) * g.cols + g.left(b);
+    encoder.encode(data + at, g.width(b), s.encode, codes + at, buffer);
+  }
+}
+
+}  // namespace
+
+std::size_t grid_rows(const BlockFormat& f, std::size_t rows) {
+  return f.block_rows == 0 ? (rows == 0 ? 0 : 1) : divide_up(rows, f.block_rows);
+}
+std::size_t grid_cols(const BlockFormat& f, std::size_t cols) {
+  return f.block_cols == 0 ? (cols == 0 ? 0 : 1) : divide_up(cols, f.block_cols);
+}
+
+float tensor_amax(std::span<const float> data, const BlockFormat& format, int threads) {
+  std::vector<float> parts(divide_up(data.size(), part_size));
+  parallel_parts(data.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
+    parts[begin / part_size] = amax_of(data.data() + begin, end - begin, format.rule);
+  });
+  return block_amax_of(parts, format.rule);
+}
+
+void quantise_into(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                   float amax, std::span<std::uint8_t> codes, std::span<float> scales, int threads) {
+  check_shape(data.size(), rows, cols);
+  const Grid g(format, rows, cols);
+  check_sizes(data.size(), codes.size(), scales.size(), g);
+  if (data.empty()) return;
+  const BlockEncoder encoder(format, amax);
+  if (format.block_rows == 0) {  // one scale for all: any split will do
+    scales[0] = encoder.whole().stored;
+    parallel_parts(data.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
+      EncoderBuffer buffer;
+      encoder.encode(data.data() + begin, end - begin, encoder.whole().encode, codes.data() + begin, buffer);
+    });
+    return;
+  }
+  const std::size_t blocks_a_part = std::max<std::size_t>(1, part_size / (g.block_rows * g.block_cols));
+  const bool in_runs = g.block_rows == 1 && g.block_cols <= encoder_buffer;
+  parallel_parts(g.blocks(), blocks_a_part, threads, [&](std::size_t begin, std::size_t end) {
+    EncoderBuffer buffer;
+    if (!in_runs) {
+      for (std::size_t b = begin; b < end; ++b)
+        quantise_tile(data.data(), g, b, encoder, codes.data(), scales[b], buffer);
+      return;
+    }
+    for (std::size_t b = begin; b < end;) {  // the blocks of this part, row by row
+      const std::size_t first = b % g.across, last = std::min(g.across, first + (end - b));
+      const std::size_t at = g.top(b) * cols + g.left(b), n = std::min(cols, last * g.block_cols) - g.left(b);
+      const auto run = g.block_cols == 32 ? quantise_run<32> : g.block_cols == 16 ? quantise_run<16> : quantise_run<0>;
+      run(data.data() + at, n, g.block_cols, encoder, codes.data() + at, scales.data() + b, buffer);
+      b += last - first;
+    }
+  });
+}
+
+Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                   int threads) {
+  check_shape(data.size(), rows, cols);
+  Quantised q{format, rows, cols, std::vector<std::uint8_t>(data.size()), {}, 1};
+  q.scales.resize(grid_rows(format, rows) * grid_cols(format, cols));
+  const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
+  q.tensor_scale = tensor_scale(amax, format).stored;
+  quantise_into(data, rows, cols, format, amax, q.codes, q.scales, threads);
+  return q;
+}
+
+void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales, float tensor_stored,
+                     std::size_t rows, std::size_t cols, const BlockFormat& format, std::span<float> out, int threads) {
+  check_shape(codes.size(), rows, cols);
+  const Grid g(format, rows, cols);
+  check_sizes(codes.size(), out.size(), scales.size(), g);
+  if (codes.empty()) return;
+  TensorScale tensor;
+  tensor.amax = tensor.stored = tensor_stored;
+  const std::array<float, 256> values = element_values(format.element);
+  const std::size_t rows_a_part = std::max<std::size_t>(1, part_size / cols);
+  parallel_parts(rows, rows_a_part, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r)
+      for (std::size_t b = 0; b < g.across; ++b) {
+        const float factor = decode_factor(scales[r / g.block_rows * g.across + b], tensor, format);
+        const std::size_t last = std::min(cols, (b + 1) * g.block_cols);
+        for (std::size_t c = b * g.block_cols; c < last; ++c) out[r * cols + c] = values[codes[r * cols + c]] * factor;
+      }
+  });
+}
+
+void dequantise(const Quantised& q, std::span<float> out, int threads) {
+  dequantise_into(q.codes, q.scales, q.tensor_scale, q.rows, q.cols, q.format, out, threads);
+}
+std::vector<float> dequantise(const Quantised& q, int threads) {
+  std::vector<float> out(q.codes.size());
+  dequantise(q, out, threads);
+  return out;
+}
+
+std::vector<std::uint8_t> scale_codes(std::span<const float> scales, const BlockFormat& format) {
+  if (format.scale.width() > 8) throw Error("blocks: scales of this format are FP32, they have no one-byte codes");
+  std::vector<std::uint8_t> codes(scales.size());
+  encode_array(scales, format.scale, {}, codes);
+  return codes;
+}
+
+std::vector<std::uint8_t> packed_codes(std::span<const std::uint8_t> codes, const BlockFormat& format) {
+  std::vector<std::uint8_t> packed(packed_size(codes.size(), format.element.width()));
+  pack_codes(codes, format.element.width(), packed);
+  return packed;
+}
+
+void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                      float amax, std::span<std::uint8_t> codes, std::span<float> scales) {
+  check_shape(data.size(), rows, cols);
+  const Grid g(format, rows, cols);
+  check_sizes(data.size(), codes.size(), scales.size(), g);
+  const BlockScaling scaling(format, tensor_scale(amax, format));
+  const Cast cast = element_cast(format);
+  for (std::size_t b = 0; b < g.blocks(); ++b) {
+    std::vector<std::size_t> block;  // where its elements are
+    std::vector<float> values;
+    for (std::size_t r = g.top(b); r < g.top(b) + g.height(b); ++r)
+      for (std::size_t c = g.left(b); c < g.left(b) + g.width(b); ++c) block.push_back(r * cols + c);
+    for (const std::size_t i : block) values.push_back(data[i]);
+    const float block_amax = format.block_rows == 0 ? amax : block_amax_of(values, format.rule);
+    const BlockScale s = scaling(block_amax);
+    scales[b] = s.stored;
+    for (const std::size_t i : block)
+      codes[i] = static_cast<std::uint8_t>(encode(scaled_element(data[i], s.encode, format), format.element, cast));
+  }
+}
+
+}  // namespace narrow

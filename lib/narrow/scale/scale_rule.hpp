@@ -1,0 +1,93 @@
+// The names of the rules by which blocks get their scales, each with the system that uses it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace narrow {
+
+enum class ScaleRule : std::uint8_t {
+  // E8M0 scales
+  ocp_floor,
+  cuda_round_up,
+  torchao_ceil,
+  torchao_even,
+  torchao_rceil,
+  deepgemm,
+  // E4M3 scales below an FP32 scale of the tensor
+  te_nvfp4,
+  torchao_nvfp4,
+  // FP32 scales
+  te_current,
+  te_current_pow2,
+  te_block,
+  te_block_fp32,
+  torchao_fp8,
+  torchao_fp8_pow2,
+  deepgemm_fp32,
+  deepgemm_ue8m0
+};
+
+enum class ScaleKind : std::uint8_t { e8m0, e4m3, fp32 };
+
+struct ScaleRuleRow {
+  ScaleRule rule;
+  std::string_view name;
+  std::string_view aliases;  // separated by spaces
+  ScaleKind scale;
+  std::string_view what;
+  std::string_view source;
+};
+
+inline constexpr ScaleRuleRow scale_rule_table[] = {
+    {ScaleRule::ocp_floor, "ocp_floor", "floor torchao_floor", ScaleKind::e8m0, "2^(floor(log2 amax) - emax)",
+     "OCP MX 1.0 section 6.3; torchao FLOOR"},
+    {ScaleRule::cuda_round_up, "cuda_round_up", "te_round_up", ScaleKind::e8m0,
+     "amax * (1 / max) rounded up; NaN not counted; Inf gives 2^127",
+     "cvt.rp.satfinite.ue8m0x2; TransformerEngine MXFP8"},
+    {ScaleRule::torchao_ceil, "torchao_ceil", "ceil", ScaleKind::e8m0, "2^(ceil(log2 amax) - emax)",
+     "torchao mx_formats CEIL"},
+    {ScaleRule::torchao_even, "torchao_even", "even", ScaleKind::e8m0,
+     "floor of amax after half a last place of the element was added", "torchao mx_formats EVEN"},
+    {ScaleRule::torchao_rceil, "torchao_rceil", "rceil", ScaleKind::e8m0, "as cuda_round_up; Inf and NaN give NaN",
+     "torchao mx_formats RCEIL"},
+    {ScaleRule::deepgemm, "deepgemm", "", ScaleKind::e8m0,
+     "max(amax, 1e-4) / max rounded up, codes 1 to 254; E2M1 ties to zero", "DeepGEMM deep_gemm/utils/math.py"},
+    {ScaleRule::te_nvfp4, "te_nvfp4", "te", ScaleKind::e4m3, "E4M3(amax * (S / 6)), S = 2688 / amax of the tensor",
+     "TransformerEngine common/cast/nvfp4/core_nvfp4.cuh"},
+    {ScaleRule::torchao_nvfp4, "torchao_nvfp4", "torchao", ScaleKind::e4m3,
+     "E4M3(clamp(amax / 6 / T, 2^-6, 448)), T = amax of the tensor / 2688", "torchao mx_formats/nvfp4_tensor.py"},
+    {ScaleRule::te_current, "te_current", "", ScaleKind::fp32, "max / amax; 1 for amax 0, Inf, NaN",
+     "TransformerEngine common/recipe/recipe_common.cuh"},
+    {ScaleRule::te_current_pow2, "te_current_pow2", "", ScaleKind::fp32, "the same, rounded down to a power of two",
+     "TransformerEngine common/recipe/recipe_common.cuh"},
+    {ScaleRule::te_block, "te_block", "", ScaleKind::fp32, "as te_current_pow2",
+     "TransformerEngine Float8BlockScaling"},
+    {ScaleRule::te_block_fp32, "te_block_fp32", "", ScaleKind::fp32, "as te_current",
+     "TransformerEngine, NVTE_FP8_BLOCK_SCALING_FP32_SCALES=1"},
+    {ScaleRule::torchao_fp8, "torchao_fp8", "torchao", ScaleKind::fp32, "max / max(amax, 1e-12), divided in FP64",
+     "torchao float8/float8_utils.py"},
+    {ScaleRule::torchao_fp8_pow2, "torchao_fp8_pow2", "", ScaleKind::fp32, "the same, rounded down to a power of two",
+     "torchao float8/float8_utils.py"},
+    {ScaleRule::deepgemm_fp32, "deepgemm_fp32", "deepgemm", ScaleKind::fp32, "decode scale max(amax, 1e-4) / max",
+     "DeepGEMM deep_gemm/utils/math.py"},
+    {ScaleRule::deepgemm_ue8m0, "deepgemm_ue8m0", "", ScaleKind::fp32, "the same, rounded up to a power of two",
+     "DeepGEMM deep_gemm/utils/math.py"},
+};
+
+constexpr const ScaleRuleRow& row_of(ScaleRule rule) noexcept { return scale_rule_table[static_cast<int>(rule)]; }
+
+// Whether a NaN in a block makes the block's amax NaN. CUDA's fmaxf drops it, torch.amax lets it through.
+constexpr bool takes_nan(ScaleRule rule) noexcept {
+  switch (rule) {
+    case ScaleRule::cuda_round_up:
+    case ScaleRule::te_nvfp4:
+    case ScaleRule::te_current:
+    case ScaleRule::te_current_pow2:
+    case ScaleRule::te_block:
+    case ScaleRule::te_block_fp32: return false;
+    default: return true;
+  }
+}
+
+}  // namespace narrow

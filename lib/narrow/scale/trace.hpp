@@ -1,0 +1,48 @@
+// A policy run over a log of gradients: the scale before every step, what was skipped, and what to say about it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "narrow/scale/overflow_model.hpp"
+#include "narrow/scale/policy_table.hpp"
+
+namespace narrow {
+
+struct TraceStep {
+  float scale;  // before the step
+  bool skipped;
+  ScaleEvent event;          // what the step did to the scale
+  bool is_estimate = false;  // found_inf does not follow from the log
+};
+
+// Shorter than the log when the framework ended the run.
+struct Trace {
+  std::vector<TraceStep> steps;
+  std::uint64_t estimated = 0;  // steps whose found_inf the log does not decide
+  std::uint64_t clipped = 0;    // tensor recipes: steps whose largest value did not fit once scaled
+};
+
+// A tensor recipe needs a log with amax; throws Error without.
+Trace run_trace(const Scaler& scaler, const OverflowModel& log);
+
+struct TraceSummary {
+  std::uint64_t skipped = 0;
+  float first = 0, last = 0, smallest = 0, largest = 0;
+  std::vector<std::pair<float, std::uint64_t>> time_at_scale;  // steps at each scale, largest scale first
+  std::optional<std::size_t>
+      settled;  // from this step on the scale stays within a factor of two; not in the last tenth
+  std::optional<std::size_t> collapsed;  // first step whose scale is 0, not finite, or has no finite reciprocal in FP32
+  std::optional<std::size_t> stalled;    // first step of a row of at least stall_length skipped ones
+  std::optional<std::size_t> ended;      // the step at which the framework raises
+  std::size_t longest_skip = 0;
+};
+
+// No descent from a default initial scale takes so many steps in a row: 2^32 would be below 2^-17.
+inline constexpr std::size_t stall_length = 50;
+
+TraceSummary summarise(const Trace& trace);
+
+}  // namespace narrow
