@@ -19,11 +19,13 @@ needed_packages="
   libmpfr-dev=include:mpfr.h
   libbenchmark-dev=include:benchmark/benchmark.h
   zlib1g-dev=include:zlib.h
+  python3-numpy=path:/usr/lib/python3/dist-packages/numpy
   gnuplot-nox=bin:gnuplot
 "
 
 is_there() {
   case "$1" in
+    path:*) [ -e "${1#path:}" ] ;;
     bin:*) command -v "${1#bin:}" >/dev/null 2>&1 ;;
     include:*) [ -e "/usr/include/${1#include:}" ] || [ -e "/usr/local/include/${1#include:}" ] ;;
   esac

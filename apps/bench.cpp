@@ -21,7 +21,7 @@ namespace app {
 namespace {
 
 struct Options {
-  std::optional<std::string> kernels, formats, repeat;
+  std::optional<std::string> kernels, formats, repeat, folder, size;
   bool json = false, markdown = false, quick = false;
 };
 
@@ -101,6 +101,8 @@ BenchKernel memcpy_kernel(const BenchInput& input) {
 }
 
 std::vector<BenchRow> measure_all(const Options& options, int repeat) {
+  const char* names[] = {"memcpy", "round", "encode", "decode", "statistics", "histogram", "mxfp8", "nvfp4", "quantise", "eigen cast", "compiler half"};
+  if (std::none_of(std::begin(names), std::end(names), [&](const char* name) { return chosen(options.kernels, name); })) return {};
   std::vector<BenchInput> inputs;
   for (const std::size_t n : {out_of_cache, in_cache}) {
     inputs.push_back(spread_input(n));
@@ -111,12 +113,13 @@ std::vector<BenchRow> measure_all(const Options& options, int repeat) {
   for (const BenchInput& input : inputs) {
     kernels.push_back(memcpy_kernel(input));
     for (BenchKernel& k : library_kernels(input)) kernels.push_back(std::move(k));
+    for (BenchKernel& k : scale_kernels(input)) kernels.push_back(std::move(k));
     for (BenchKernel& k : peer_kernels(input)) kernels.push_back(std::move(k));
   }
   std::erase_if(kernels, [&](const BenchKernel& k) {
     return !chosen(options.kernels, k.row.kernel) || (k.row.kernel != "memcpy" && !chosen(options.formats, k.row.format));
   });
-  if (kernels.empty()) throw narrow::Error("bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, memcpy");
+  if (kernels.empty()) return {};
 
   std::vector<char> from(out_of_cache * 4, 1), to(out_of_cache * 4, 2);
   std::vector<int> thread_counts{1};
@@ -134,6 +137,27 @@ std::vector<BenchRow> measure_all(const Options& options, int repeat) {
   return rows;
 }
 
+// The kernels on files: all of them by the word files, or each by its name. Unless they are asked for, or a size is given,
+// the files are small.
+std::vector<BenchRow> measure_files(const Options& options, int repeat) {
+  FileBench request;
+  for (const char* name : file_kernels)
+    if (chosen(options.kernels, name) || (options.kernels && chosen(options.kernels, "files"))) request.kernels.push_back(name);
+  if (request.kernels.empty() || (options.formats && !options.kernels)) return {};
+  const char* temporary = std::getenv("TMPDIR");
+  request.folder = options.folder.value_or(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp");
+  request.bytes = (options.quick ? std::uint64_t{64} : options.kernels ? std::uint64_t{1024} : std::uint64_t{256}) << 20;
+  if (options.size) {
+    char* end = nullptr;
+    const long mib = std::strtol(options.size->c_str(), &end, 10);
+    if (options.size->empty() || *end != '\0' || mib < 1 || mib > (1 << 20))
+      throw narrow::Error("--size: '" + *options.size + "' is no number of MiB from 1 to 1048576");
+    request.bytes = static_cast<std::uint64_t>(mib) << 20;
+  }
+  request.repeat = repeat;
+  return bench_files(request);
+}
+
 Json to_json(const BenchRow& r) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   Json row;
@@ -145,15 +169,15 @@ Json to_json(const BenchRow& r) {
   row["threads"] = r.threads;
   row["data"] = r.data;
   row["rate"] = json_number(r.rate);
-  row["unit"] = "Gelement/s";
+  row["unit"] = r.unit;
   row["ratio"] = json_number(r.ratio);
-  row["ratio_to"] = "memcpy of the same bytes on the same threads";
+  row["ratio_to"] = r.ratio_to;
   return row;
 }
 
-Table to_table(const std::vector<BenchRow>& rows) {
+Table to_table(const std::vector<BenchRow>& rows, const char* unit = "Gelem/s", const char* ratio = "of memcpy") {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"kernel", "format", "mode", "overflow", "elements", "data", "threads", "Gelem/s", "of memcpy"},
+  Table table{{"kernel", "format", "mode", "overflow", "elements", "data", "threads", unit, ratio},
               {l, l, l, l, r, l, r, r, r},
               {}};
   for (const BenchRow& row : rows)
@@ -171,24 +195,37 @@ int run(const Options& options) {
       throw narrow::Error("--repeat: '" + *options.repeat + "' is no number from 1 to 1000");
     repeat = static_cast<int>(parsed);
   }
-  const std::vector<BenchRow> rows = measure_all(options, repeat);
+  std::vector<BenchRow> rows = measure_all(options, repeat);
+  const std::vector<BenchRow> files = measure_files(options, std::min(repeat, 5));
+  std::vector<BenchRow> products;
+  if (chosen(options.kernels, "product") && (options.kernels || !options.formats)) products = bench_products(repeat, options.quick);
+  if (rows.empty() && files.empty() && products.empty())
+    throw narrow::Error("bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product");
   if (options.json) {
     Json list = Json::array();
     for (const BenchRow& row : rows) list.push_back(to_json(row));
+    for (const BenchRow& row : files) list.push_back(to_json(row));
+    for (const BenchRow& row : products) list.push_back(to_json(row));
     print(json_text(list));
     return 0;
   }
-  const Table table = to_table(rows);
-  print(options.markdown ? table.to_markdown() : table.to_text(use_colour(1)));
+  const auto show = [&](const Table& table) { print(options.markdown ? table.to_markdown() : table.to_text(use_colour(1))); };
+  if (!rows.empty()) show(to_table(rows));
+  if (!rows.empty() && !files.empty()) print("\n");
+  if (!files.empty()) show(to_table(files, "GB/s", "of cat"));
+  if (!products.empty() && !(rows.empty() && files.empty())) print("\n");
+  if (!products.empty()) show(to_table(products, "GMAC/s", "of Eigen"));
   return 0;
 }
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.option("--kernel", options->kernels, "LIST", "only these kernels: round,encode,decode,statistics,histogram,memcpy");
+  arguments.option("--kernel", options->kernels, "LIST", "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product");
   arguments.option("--formats", options->formats, "LIST", "only these formats, as the table names them");
   arguments.option("--repeat", options->repeat, "N", "best of N (default 11)");
   arguments.flag("--quick", options->quick, "16 M floats with spread exponents on one thread only");
+  arguments.option("--dir", options->folder, "FOLDER", "where the files of the file kernels go (default TMPDIR or /tmp)");
+  arguments.option("--size", options->size, "MIB", "their size (default 1024 when asked for by --kernel, else 256; 64 with --quick)");
   arguments.flag("--json", options->json, "print JSON");
   arguments.flag("--markdown", options->markdown, "print a Markdown table");
   return [options] { return run(*options); };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ struct BenchRow {
   std::string data;
   double rate = 0;  // 10^9 elements a second
   double ratio = 0;  // time of the memcpy / time of the kernel
+  std::string unit = "Gelement/s";
+  std::string ratio_to = "memcpy of the same bytes on the same threads";
 };
 
 // Something to time: a name, the bytes that one element moves (read plus written), and the work.
@@ -34,5 +37,20 @@ struct BenchInput {
 std::vector<BenchKernel> library_kernels(const BenchInput& input);
 // What users would otherwise call: Eigen's casts, and the compiler's own half type where there is one.
 std::vector<BenchKernel> peer_kernels(const BenchInput& input);
+// Block formats: kernels mxfp8, nvfp4 and quantise.
+std::vector<BenchKernel> scale_kernels(const BenchInput& input);
+
+// Whole files through the tensor passes, beside `cat FILE > /dev/null`: rates in 10^9 bytes of input a second.
+struct FileBench {
+  std::string folder;        // for the files, which are removed afterwards
+  std::uint64_t bytes = 0;   // of one file
+  int repeat = 3;
+  std::vector<std::string> kernels;  // of file_kernels
+};
+inline constexpr const char* file_kernels[] = {"stats file", "cast file", "compare files"};
+std::vector<BenchRow> bench_files(const FileBench& request);
+
+// Matrix products of tensor-core and software models (kernel "product"), rates in 10^9 multiply-adds a second.
+std::vector<BenchRow> bench_products(int repeat, bool one_thread_only);
 
 }  // namespace app

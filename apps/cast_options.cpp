@@ -38,14 +38,25 @@ void check_system(const std::string& system) {
 
 }  // namespace
 
-void CastOptions::declare(Arguments& arguments) {
+void CastOptions::declare_rules(Arguments& arguments) {
   arguments.option("--cast", system, "SYSTEM",
                    "as that system does it: cuda, cuda-sat, cuda-nosat, torch, ml_dtypes, onnx, onnx-nosat");
   arguments.option("--rounding", rounding, "MODE",
                    "nearest_even (default), nearest_away, nearest_to_zero, toward_zero, up, down, to_odd, stochastic");
   arguments.option("--overflow", overflow, "RULE", "to_special (default), saturate, saturate_finite");
   arguments.option("--subnormals", subnormals, "RULE", "keep (default), flush_results, flush_inputs");
+}
+
+void CastOptions::declare(Arguments& arguments) {
+  declare_rules(arguments);
   arguments.option("--random", random, "N", "the random bits of stochastic rounding, an integer (default 0)");
+  arguments.option("--random-bits", random_bits, "N", "how many of them count, 1 to 64 (default 32)");
+}
+
+void CastOptions::declare_for_arrays(Arguments& arguments) {
+  declare_rules(arguments);
+  random_flag_ = "--seed";
+  arguments.option("--seed", random, "N", "stochastic rounding: random bits from (seed, index in the tensor) (default 0)");
   arguments.option("--random-bits", random_bits, "N", "how many of them count, 1 to 64 (default 32)");
 }
 
@@ -56,7 +67,7 @@ void CastOptions::check() const {
   if (overflow) blame("--overflow", [&] { return narrow::parse_overflow(*overflow); });
   if (subnormals) blame("--subnormals", [&] { return narrow::parse_subnormals(*subnormals); });
   if (!stochastic && (random || random_bits))
-    throw narrow::Error(std::string(random ? "--random" : "--random-bits") + ": only with --rounding stochastic");
+    throw narrow::Error(std::string(random ? random_flag_ : "--random-bits") + ": only with --rounding stochastic");
   if (random_bits && parse_integer("--random-bits", *random_bits, 1, "from 1 to 64") > 64)
     throw narrow::Error("--random-bits: " + narrow::quote(*random_bits) + " is too large; accepted: 1 to 64");
   random_value();
@@ -74,7 +85,7 @@ narrow::Cast CastOptions::cast_to(const narrow::Format& format) const {
 }
 
 std::uint64_t CastOptions::random_value() const {
-  return random ? parse_integer("--random", *random, 0, "from 0 to 2^64 - 1") : 0;
+  return random ? parse_integer(random_flag_, *random, 0, "from 0 to 2^64 - 1") : 0;
 }
 
 std::string CastOptions::describe() const {
@@ -84,7 +95,7 @@ std::string CastOptions::describe() const {
   if (rounding) add(*rounding);
   if (overflow) add(*overflow);
   if (subnormals) add(*subnormals);
-  if (random) add("random " + *random);
+  if (random) add(std::string(random_flag_ + 2) + " " + *random);
   if (random_bits) add("random bits " + *random_bits);
   return text;
 }

@@ -39,8 +39,20 @@ struct Command {
 
 // Every subcommand, in the order of the help; adding one is one file and one line here and in command_line.cpp.
 extern const Command bench_command;
+extern const Command cast_command;
+extern const Command compare_command;
+extern const Command dot_command;
 extern const Command formats_command;
+extern const Command gpu_command;
+extern const Command gemm_command;
+extern const Command histogram_command;
+extern const Command inspect_command;
+extern const Command list_scaling_command;
+extern const Command models_command;
+extern const Command scale_trace_command;
 extern const Command show_command;
+extern const Command stats_command;
+extern const Command validate_command;
 
 // Parses, runs the subcommand, returns its exit status. Throws narrow::Error for a request that cannot be met.
 int run_command_line(int argc, const char* const* argv);

@@ -10,12 +10,16 @@
 namespace app {
 namespace {
 
-constexpr const Command* commands[] = {&formats_command, &show_command, &bench_command};
+constexpr const Command* commands[] = {&formats_command, &show_command,      &inspect_command, &cast_command,
+                                       &stats_command,   &histogram_command, &compare_command, &models_command,
+                                       &dot_command,     &gemm_command,      &validate_command, &gpu_command,
+                                       &list_scaling_command, &scale_trace_command, &bench_command};
 
 // CLI11 would read -inf as flags -i -n -f. A negative number travels through it with this byte for its minus sign.
 constexpr char hidden_minus = '\x1F';
 
 bool is_negative_number(std::string_view word) {
+  word = word.substr(0, word.find(','));  // the first of a list
   if (word.size() < 2 || word[0] != '-') return false;
   const auto is = [&](std::string_view name) { return narrow::detail::same_word(word.substr(1), name); };
   const char first = word[1];

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #ifdef __FAST_MATH__
 #error "narrow computes exact bits: compile without -ffast-math (and without -Ofast)"
@@ -13,7 +14,13 @@ namespace narrow {
 __extension__ typedef unsigned __int128 U128;
 
 // floor(log2 x) + 1, and 0 for 0.
-constexpr int bit_length(std::uint64_t x) noexcept { return static_cast<int>(std::bit_width(x)); }
+constexpr int bit_length(std::uint64_t x) noexcept {
+#ifdef __CUDA_ARCH__
+  // nvcc 13 turns std::bit_width into a constant in device code, without a word.
+  if (!std::is_constant_evaluated()) return 64 - __clzll(static_cast<long long>(x));
+#endif
+  return static_cast<int>(std::bit_width(x));
+}
 constexpr int bit_length(U128 x) noexcept {
   const auto high = static_cast<std::uint64_t>(x >> 64);
   return high != 0 ? 64 + bit_length(high) : bit_length(static_cast<std::uint64_t>(x));

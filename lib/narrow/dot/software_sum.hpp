@@ -1,6 +1,8 @@
 // Dot products as software adds them, every operation rounded to nearest even in the accumulator's format.
 #pragma once
 
+#include <bit>
+#include <span>
 #include <vector>
 
 #include "narrow/arith/arith.hpp"

@@ -79,18 +79,18 @@ std::vector<Plan> plans_for(const ValidateRequest& r, const DotModel& m) {
   return plans;
 }
 
-// Runs trials on a sample, in parallel, and counts equal outputs.
+// Runs trials on a sample, in parallel.
 void score(std::vector<Trial>& trials, const ValidateSample& sample, const std::function<void(double)>& progress, double from, double to) {
   std::atomic<std::size_t> done{0};
   parallel_parts(trials.size(), 1, 0, [&](std::size_t begin, std::size_t) {
-    trials[begin].equal = sample.equal_count(*trials[begin].model, trials[begin].plan);
+    sample.score(trials[begin]);
     const std::size_t n = ++done;
     if (progress && n % 16 == 0) progress(from + (to - from) * static_cast<double>(n) / static_cast<double>(trials.size()));
   });
 }
 
 void keep_best(std::vector<Trial>& trials, std::size_t count) {
-  std::stable_sort(trials.begin(), trials.end(), [](const Trial& x, const Trial& y) { return x.equal > y.equal; });
+  std::stable_sort(trials.begin(), trials.end(), [](const Trial& x, const Trial& y) { return x.distance < y.distance; });
   if (trials.size() > count) trials.resize(count);
 }
 
@@ -107,8 +107,8 @@ bool sift(const ValidateRequest& r, std::size_t attempt, std::vector<Trial>& tri
     if (trials.empty()) return false;
     const ValidateSample sample(r, stage.rows, stage.cols, attempt);
     score(trials, sample, r.progress, from, from + (to - from) * stage.share);
-    any_exact = std::any_of(trials.begin(), trials.end(), [&](const Trial& t) { return t.equal == sample.outputs(); });
-    if (any_exact) std::erase_if(trials, [&](const Trial& t) { return t.equal != sample.outputs(); });
+    any_exact = std::any_of(trials.begin(), trials.end(), [](const Trial& t) { return t.exact; });
+    if (any_exact) std::erase_if(trials, [](const Trial& t) { return !t.exact; });
     else keep_best(trials, stage.survivors);
   }
   return any_exact;
@@ -116,7 +116,7 @@ bool sift(const ValidateRequest& r, std::size_t attempt, std::vector<Trial>& tri
 
 // All of D against one model and plan.
 struct FullComparison {
-  std::uint64_t equal = 0, max_ulp = 0, nan_mismatch = 0;
+  std::uint64_t equal = 0, max_ulp = 0, nan_mismatch = 0, distance = 0;
   std::array<std::uint64_t, 33> ulp_counts{};
 };
 
@@ -129,6 +129,7 @@ FullComparison compare_all(const ValidateRequest& r, const std::vector<std::uint
         ++c.equal, ++c.ulp_counts[0];
         continue;
       }
+      c.distance += detail::distance_between(x, y, r.d_format);
       if (is_nan(x, r.d_format) || is_nan(y, r.d_format)) {
         ++c.nan_mismatch;
         continue;
@@ -222,7 +223,7 @@ ValidateResult validate(const ValidateRequest& r) {
     for (const Trial& t : survivors(r, attempt, trials, slow_trials)) {
       const FullComparison full = compare_all(r, full_product(r, *t.model, t.plan));
       if (full.equal == result.total) exact.push_back(t);
-      if (!closest || full.equal > closest_full.equal) closest = t, closest_full = full;
+      if (!closest || full.distance < closest_full.distance) closest = t, closest_full = full;
     }
   result.exact = !exact.empty();
   result.equal_count = closest_full.equal;

@@ -1,5 +1,7 @@
 #include "narrow/dot/validate_sample.hpp"
 
+#include "narrow/format/neighbours.hpp"
+
 namespace narrow::detail {
 
 namespace {
@@ -66,11 +68,20 @@ std::vector<std::uint64_t> ValidateSample::product(const DotModel& model, const 
   return d;
 }
 
-std::size_t ValidateSample::equal_count(const DotModel& model, const Plan& plan) const {
-  const std::vector<std::uint64_t> d = product(model, plan);
-  std::size_t equal = 0;
-  for (std::size_t n = 0; n < d.size(); ++n) equal += d[n] == d_[n] ? 1 : 0;
-  return equal;
+void ValidateSample::score(Trial& trial) const {
+  const std::vector<std::uint64_t> d = product(*trial.model, trial.plan);
+  trial.distance = 0;
+  for (std::size_t n = 0; n < d.size(); ++n) trial.distance += distance_between(d[n], d_[n], request_.d_format);
+  trial.exact = trial.distance == 0;
+}
+
+std::uint64_t distance_between(Code x, Code y, const Format& f) {
+  if (x == y) return 0;
+  if (is_nan(x, f) || is_nan(y, f)) return 65;
+  const std::int64_t a = ordinal(x, f), b = ordinal(y, f);
+  const std::uint64_t ulp = a > b ? static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)
+                                  : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
+  return static_cast<std::uint64_t>(std::max(bit_length(ulp), 1));  // zeros of unlike signs differ in bits alone
 }
 
 }  // namespace narrow::detail

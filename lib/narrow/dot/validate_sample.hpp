@@ -9,8 +9,12 @@ namespace narrow::detail {
 struct Trial {
   const DotModel* model = nullptr;
   Plan plan = {};
-  std::size_t equal = 0;  // outputs of the last sample
+  bool exact = false;        // on all outputs of the last sample
+  std::uint64_t distance = 0;  // how far it was there: see distance_between
 };
+
+// 0 for equal codes, else the bits of the distance in ulp, and more than any where one is NaN.
+std::uint64_t distance_between(Code x, Code y, const Format& f);
 
 class ValidateSample {
  public:
@@ -18,7 +22,7 @@ class ValidateSample {
   ValidateSample(const ValidateRequest& request, std::size_t rows, std::size_t cols, std::size_t attempt = 0);
 
   std::size_t outputs() const { return rows_.size() * cols_.size(); }
-  std::size_t equal_count(const DotModel& model, const Plan& plan) const;
+  void score(Trial& trial) const;
   // The outputs by a candidate, row by row, and D's own.
   std::vector<std::uint64_t> product(const DotModel& model, const Plan& plan) const;
   const std::vector<std::uint64_t>& found() const { return d_; }

@@ -1,0 +1,168 @@
+#include "code_matrix.hpp"
+
+#include "command.hpp"
+#include "format_list.hpp"
+#include "narrow/dot/model_table.hpp"
+#include "narrow/round/convert.hpp"
+#include "narrow/tensor/tensor_file.hpp"
+#include "narrow/text/quote.hpp"
+#include "tensor_choice.hpp"
+#include "tensor_text.hpp"
+
+namespace app {
+namespace {
+
+using narrow::Code;
+using narrow::ElementKind;
+using narrow::Format;
+
+constexpr Format tf32 = narrow::detail::tf32.format, fp32 = narrow::detail::f32.format;
+
+int code_bytes(const Format& f) {
+  const int width = f == tf32 ? 32 : f.width();
+  return width <= 8 ? 1 : width <= 16 ? 2 : width <= 32 ? 4 : 8;
+}
+
+bool is_integer(const narrow::Tensor& t) {
+  return t.type.kind == ElementKind::signed_integer || t.type.kind == ElementKind::unsigned_integer;
+}
+
+// The one tensor that the argument names, with the format that the file knows.
+narrow::Tensor open_one(const std::string& argument) {
+  const ChosenFile chosen = open_chosen(argument, {});
+  if (chosen.tensors.size() != 1) (void)narrow::open_tensor(argument);  // says which names there are
+  if (chosen.tensors.size() != 1) throw narrow::Error(narrow::quote(argument) + " names no single tensor");
+  return chosen.tensors.front();
+}
+
+// What the codes of a tensor mean. Integers mean themselves only where their width leaves no doubt.
+Format format_of(const narrow::Tensor& t, const MatrixFlags& flags) {
+  const std::string flag = std::string(flags.name) + "-format";
+  if (flags.format) {
+    const Format f = blame(flag, [&] { return choose_code_format(*flags.format); });
+    if (f.is_integer()) {
+      if (is_integer(t) && t.type.bits == f.width()) return f;
+      throw narrow::Error(flag + ": " + narrow::quote(*flags.file) + " holds " + std::string(t.type.name) +
+                          ", no integers of " + std::to_string(f.width()) + " bits");
+    }
+    return blame(flag, [&] { return narrow::with_format(t, f).type.format; });
+  }
+  if (t.type.kind == ElementKind::floating) return t.type.format;
+  if (t.type.name == "I8") return narrow::detail::s8.format;
+  if (t.type.name == "I32") return narrow::detail::int32_format;
+  throw narrow::Error(std::string(flags.name) + ": " + narrow::quote(*flags.file) + " holds " +
+                      std::string(t.type.name) +
+                      (is_integer(t) ? "; name what the codes are, for example " + flag +
+                                           (t.type.bits == 8    ? " e4m3, or u8 for integers"
+                                            : t.type.bits == 16 ? " bf16"
+                                                                : " tf32")
+                                     : "; a matrix product needs floating numbers, integers of 8 bits, or codes"));
+}
+
+template <class U>
+void read_all(narrow::Tensor tensor, const Format& format, std::vector<U>& out) {
+  // Words of TF32 keep the bits below the format; everything else is read as codes of its format.
+  if (!format.is_integer() && !(format == tf32) && tensor.type.kind != ElementKind::floating)
+    tensor = narrow::with_format(std::move(tensor), format);
+  out.resize(static_cast<std::size_t>(tensor.elements()));
+  narrow::read_codes(tensor, 0, std::span(out));
+}
+
+void resize(LoadedMatrix& m, int bytes) {
+  switch (bytes) {
+    case 1: m.codes = std::vector<std::uint8_t>(); break;
+    case 2: m.codes = std::vector<std::uint16_t>(); break;
+    case 4: m.codes = std::vector<std::uint32_t>(); break;
+    default: m.codes = std::vector<std::uint64_t>(); break;
+  }
+}
+
+}  // namespace
+
+narrow::CodeMatrix LoadedMatrix::view() const {
+  return std::visit(
+      [&](const auto& v) {
+        return narrow::CodeMatrix{
+            v.data(), static_cast<int>(sizeof(v[0])), rows, cols, layout == narrow::Layout::row_major ? cols : rows,
+            layout};
+      },
+      codes);
+}
+
+Format choose_code_format(std::string_view name) {
+  if (name == "u8" || name == "uint8") return narrow::detail::uint8_format;
+  if (name == "s32" || name == "int32" || name == "i32") return narrow::detail::int32_format;
+  return choose_format(name).format;
+}
+
+std::string code_format_name(const Format& format) {
+  if (format == narrow::detail::uint8_format) return "u8";
+  if (format == narrow::detail::int32_format) return "s32";
+  for (const narrow::NamedFormat& row : narrow::format_table)
+    if (row.format == format) return std::string(row.name);
+  return "e" + std::to_string(format.exponent_bits) + "m" + std::to_string(format.mantissa_bits);
+}
+
+LoadedMatrix load_matrix(const MatrixFlags& flags) {
+  const std::string who = std::string(flags.name) + ": " + narrow::quote(*flags.file);
+  const narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  if (tensor.shape.size() != 2)
+    throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) + "; a matrix has two dimensions");
+  if (tensor.elements() == 0)
+    throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) + ": an empty matrix has no product");
+  LoadedMatrix m;
+  m.rows = static_cast<std::size_t>(tensor.shape[0]), m.cols = static_cast<std::size_t>(tensor.shape[1]);
+  m.layout = tensor.column_major ? narrow::Layout::column_major : narrow::Layout::row_major;
+  m.format = format_of(tensor, flags);
+  m.type = std::string(tensor.type.name);
+  resize(m, code_bytes(m.format));
+  blame(flags.name, [&] {
+    std::visit([&](auto& v) { read_all(tensor, m.format, v); }, m.codes);
+    return 0;
+  });
+  if (flags.transpose) {
+    std::swap(m.rows, m.cols);
+    m.layout = m.layout == narrow::Layout::row_major ? narrow::Layout::column_major : narrow::Layout::row_major;
+  }
+  return m;
+}
+
+void fit_matrix(LoadedMatrix& matrix, const MatrixFlags& flags, const narrow::DotType& wanted, std::string_view model,
+                bool round) {
+  const Format from = matrix.format, to = wanted.format;
+  if (from == to) return;
+  if (to == tf32 && from == fp32) {
+    matrix.format = tf32;
+    return;
+  }
+  const std::string name = code_format_name(to);
+  if (from.is_integer() || to.is_integer() || !round)
+    throw narrow::Error(std::string(flags.name) + ": " + narrow::quote(*flags.file) + " holds " + matrix.type + " (" +
+                        code_format_name(from) + ") and " + std::string(model) + " takes " + name +
+                        (from.is_integer() || to.is_integer()
+                             ? "; choose a model that fits: narrow models --type " + code_format_name(from)
+                             : "; convert it (narrow cast " + *flags.file + " OUT --to " + name + ") or add --round"));
+  LoadedMatrix out = matrix;
+  out.format = to;
+  resize(out, code_bytes(to));
+  const int shift = to == tf32 ? 32 - to.width() : 0;
+  const auto rounded = [&](Code code) { return narrow::convert(from == tf32 ? code >> 13 : code, from, to) << shift; };
+  std::visit(
+      [&](const auto& codes, auto& result) {
+        using U = std::remove_reference_t<decltype(result[0])>;
+        result.resize(codes.size());
+        for (std::size_t i = 0; i < codes.size(); ++i) result[i] = static_cast<U>(rounded(codes[i]));
+      },
+      matrix.codes, out.codes);
+  matrix = std::move(out);
+}
+
+LoadedMatrix make_matrix(std::size_t rows, std::size_t cols, const Format& format) {
+  LoadedMatrix m;
+  m.rows = rows, m.cols = cols, m.format = format;
+  resize(m, code_bytes(format));
+  std::visit([&](auto& v) { v.resize(rows * cols); }, m.codes);
+  return m;
+}
+
+}  // namespace app

@@ -1,0 +1,149 @@
+// narrow histogram: how often each binade occurs in tensors: CSV, JSON, or a picture in text beside the ranges of
+// formats.
+#include <memory>
+
+#include "bar_chart.hpp"
+#include "command.hpp"
+#include "json_value.hpp"
+#include "narrow/text/quote.hpp"
+#include "progress.hpp"
+#include "scale_option.hpp"
+#include "tensor_choice.hpp"
+#include "tensor_text.hpp"
+#include "terminal.hpp"
+#include "write_file.hpp"
+
+namespace app {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::optional<std::string> formats, scale, output;
+  TensorOptions choice;
+  bool total = false, text = false, json = false;
+};
+
+struct Counted {
+  std::string file, tensor;
+  narrow::BinadeCounts counts;
+};
+
+// Calls row(exponent as JSON, counts) for all that occurs, ascending: zero, subnormal, the binades, inf, nan.
+template <class Body>
+void for_each_row(const narrow::BinadeCounts& counts, const Body& row) {
+  const auto add = [&](const Json& exponent, const narrow::SignCounts& c) {
+    if (c.total() != 0) row(exponent, c);
+  };
+  add("zero", counts.zero);
+  add("subnormal", counts.subnormal);
+  for (std::size_t k = 0; k < counts.binades.size(); ++k)
+    add(counts.min_exponent + static_cast<int>(k), counts.binades[k]);
+  add("inf", counts.inf);
+  add("nan", counts.nan);
+}
+
+Json to_json(const std::vector<Counted>& all) {
+  Json list = Json::array();
+  for (const Counted& c : all)
+    for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
+      Json row;
+      row["tensor"] = c.tensor;
+      row["exponent"] = exponent;
+      row["negative"] = counts.negative;
+      row["positive"] = counts.positive;
+      row["file"] = c.file;
+      list.push_back(std::move(row));
+    });
+  return list;
+}
+
+std::string to_csv(const std::vector<Counted>& all) {
+  std::string out = "file,tensor,exponent,negative,positive\n";
+  for (const Counted& c : all)
+    for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
+      out += csv_field(c.file) + "," + csv_field(c.tensor) + "," +
+             (exponent.is_string() ? exponent.get<std::string>() : exponent.dump()) + "," +
+             std::to_string(counts.negative) + "," + std::to_string(counts.positive) + "\n";
+    });
+  return out;
+}
+
+std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, bool total) {
+  std::uint64_t bytes = 0;
+  for (const ChosenFile& file : files) bytes += bytes_of(file.floating());
+  Progress progress("histogram", bytes);
+  const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }};
+  std::vector<Counted> all;
+  for (const ChosenFile& file : files) {
+    const std::vector<narrow::Tensor> tensors = file.floating();
+    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}};
+    for (const narrow::Tensor& tensor : tensors) {
+      narrow::BinadeCounts counts = narrow::tensor_histogram(tensor, scale, pass);
+      if (total) sum.counts.merge(counts);
+      else all.push_back({file.argument, tensor.name, std::move(counts)});
+    }
+    if (total) all.push_back(std::move(sum));
+  }
+  return all;
+}
+
+void check_output(const Options& options) {
+  if (!options.output) return;
+  const std::string& path = *options.output;
+  const auto ends = [&](const char* ending) { return path.size() >= 4 && path.ends_with(ending); };
+  if (ends(".png") || ends(".svg") || ends(".pdf"))
+    throw narrow::Error("-o " + narrow::quote(path) +
+                        ": pictures come with the plot module, which is not there yet; give a .csv file");
+  if (!ends(".csv"))
+    throw narrow::Error("-o " + narrow::quote(path) + ": the ending says what to write; accepted: .csv");
+}
+
+int run(const Options& options) {
+  if (options.files.empty())
+    throw narrow::Error("histogram: no file; for example: narrow histogram grads.safetensors -o counts.csv");
+  check_output(options);
+  const std::string list = options.formats.value_or("fp16,bf16,e4m3,e5m2");
+  const std::vector<ChosenFormat> formats = blame("--formats", [&] { return parse_format_list(list); });
+  const double scale = options.scale ? parse_scale(*options.scale) : 1;
+  std::vector<ChosenFile> files;
+  for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
+  const std::vector<Counted> all = count_all(files, scale, options.total);
+
+  if (options.output) write_file(*options.output, to_csv(all));
+  if (options.json) {
+    print(json_text(to_json(all)));
+  } else if (options.text || is_terminal(1)) {
+    const bool colour = use_colour(1);
+    for (const Counted& c : all) {
+      if (&c != &all.front()) print("\n");
+      print(paint(printable(c.tensor), Colour::bold, colour) + (files.size() > 1 ? " in " + printable(c.file) : "") +
+            ": " + std::to_string(c.counts.count()) + " values" + (options.scale ? ", times " + *options.scale : "") +
+            "\n");
+      print(bar_chart(c.counts, formats, terminal_width(1), colour));
+    }
+  } else if (!options.output) {
+    print(to_csv(all));
+  }
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.values("FILE", options->files, "tensor files, FILE:TENSOR, folders, or -");
+  arguments.option("--formats", options->formats, "LIST",
+                   "the ranges drawn beside the bars (default fp16,bf16,e4m3,e5m2)");
+  arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number or 2^k");
+  options->choice.declare(arguments);
+  arguments.flag("--total", options->total, "all tensors of a file together");
+  arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file");
+  arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
+  arguments.flag("--json", options->json, "print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command histogram_command{"histogram", "binades of tensors over the ranges of formats, as CSV or as bars in text",
+                                "narrow histogram grads.safetensors --tensors attn -o counts.csv", declare};
+
+}  // namespace app

@@ -1,0 +1,48 @@
+// One line of `narrow stats`: a tensor in a format; its metrics by name, and the lines as JSON, CSV and a table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "json_value.hpp"
+#include "narrow/array/statistics.hpp"
+#include "narrow/scale/block_format_statistics.hpp"
+#include "table.hpp"
+
+namespace app {
+
+struct StatsRow {
+  std::string file;
+  std::optional<std::uint64_t> step;  // from the name of the file, where there are several
+  std::string tensor, format;
+  double scale = 1;
+  narrow::InputStatistics input;
+  narrow::FormatStatistics in_format;
+  std::string breaks;  // why this row breaks; empty when it does not
+  std::optional<narrow::ScaleSpread> block_scales = {};  // of block formats
+
+  std::uint64_t lost() const { return in_format.underflow + in_format.overflow; }
+};
+
+// What --sort and --fail-if can name: the keys of the JSON, and "lost", which is underflow + overflow.
+struct Metric {
+  const char* name;
+  bool is_count;  // may be given as a share of all elements
+  double (*value)(const StatsRow&);
+  bool larger_is_worse;
+};
+const Metric* find_metric(std::string_view name);  // nullptr when there is none
+std::string metric_names();                        // "count, zeros, ..."
+
+// Worst first by this metric; equal ones by loss, then in the order they came. "name" sorts by tensor and format.
+void sort_rows(std::vector<StatsRow>& rows, const std::string& key);  // throws narrow::Error
+
+Json stats_json(const std::vector<StatsRow>& rows);
+std::string stats_csv(const std::vector<StatsRow>& rows);
+Table stats_table(const std::vector<StatsRow>& rows, bool with_file);
+Table block_scale_table(const std::vector<StatsRow>& rows);  // those that have blocks: how their scales are spread
+
+std::string scale_text(double scale);  // "2^12", "1", "0.3"
+
+}  // namespace app

@@ -1,0 +1,157 @@
+#include "tensor_choice.hpp"
+
+#include <regex.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "format_list.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace app {
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_integer(const narrow::Tensor& tensor) {
+  return tensor.type.kind == narrow::ElementKind::signed_integer ||
+         tensor.type.kind == narrow::ElementKind::unsigned_integer;
+}
+
+// The width of the integers that carry codes of a format in files.
+int carrier_bits(const narrow::Format& f) {
+  return f.width() <= 8 ? 8 : f.width() <= 16 ? 16 : f.width() <= 32 ? 32 : 64;
+}
+
+// What the file itself says about integers that are codes, unless --format says otherwise.
+narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile& file, const TensorOptions& options,
+                                 bool one_named) {
+  if (!is_integer(tensor)) return tensor;
+  if (options.format) {
+    const narrow::Format f = blame("--format", [&] { return choose_format(*options.format).format; });
+    // In a file of many tensors the others are no codes (positions, token numbers); a single one must fit, or is
+    // refused.
+    if (!one_named && file.tensors.size() > 1 && tensor.type.bits != carrier_bits(f)) return tensor;
+    return blame("--format", [&] { return narrow::with_format(std::move(tensor), f); });
+  }
+  for (const auto& [key, value] : file.metadata)
+    if (key == format_key(tensor.name))
+      if (const auto f = narrow::find_format(value); f && tensor.type.bits == carrier_bits(*f))
+        return narrow::with_format(std::move(tensor), *f);
+  return tensor;
+}
+
+bool is_tensor_file(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  return ending == ".safetensors" || ending == ".npy" || ending == ".npz";
+}
+
+}  // namespace
+
+NamePattern::NamePattern(const std::string& pattern) {
+  auto regex = std::make_unique<regex_t>();
+  if (const int code = regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {
+    char reason[200] = {};
+    regerror(code, regex.get(), reason, sizeof reason);
+    throw narrow::Error("--tensors: " + narrow::quote(pattern) + " is no regular expression: " + reason +
+                        "; for example 'attn.*weight'");
+  }
+  compiled_ = std::shared_ptr<void>(regex.release(), [](void* p) {
+    regfree(static_cast<regex_t*>(p));
+    delete static_cast<regex_t*>(p);
+  });
+}
+
+bool NamePattern::matches(const std::string& name) const {
+  return regexec(static_cast<const regex_t*>(compiled_.get()), name.c_str(), 0, nullptr, 0) == 0;
+}
+
+void TensorOptions::declare(Arguments& arguments) {
+  arguments.option("--tensors", pattern, "REGEX", "only tensors whose name contains a match of this expression");
+  arguments.option("--format", format, "FORMAT", "integers are codes of this format (bf16 in u2, e4m3 in u1, ...)");
+}
+
+std::string format_key(const std::string& tensor_name) { return "narrow.format." + tensor_name; }
+
+std::vector<narrow::Tensor> ChosenFile::floating() const {
+  std::vector<narrow::Tensor> out;
+  bool integers = false;
+  for (const narrow::Tensor& tensor : tensors) {
+    if (tensor.type.has_format()) out.push_back(tensor);
+    else integers = true;
+  }
+  if (out.empty())
+    throw narrow::Error(narrow::quote(argument) + " has no tensor of floating numbers" +
+                        (integers ? "; if its integers are codes, name the format: --format bf16" : ""));
+  return out;
+}
+
+ChosenFile open_chosen(const std::string& argument, const TensorOptions& options) {
+  const auto [path, name] = narrow::split_file_and_name(argument);
+  ChosenFile chosen{argument, narrow::open_tensor_file(path), {}, !name.empty()};
+  if (!name.empty() && chosen.file.find(name) == nullptr) {
+    (void)narrow::open_tensor(argument);  // says which names there are
+    throw narrow::Error(narrow::quote(path) + " has no tensor " + narrow::quote(name));
+  }
+  std::optional<NamePattern> pattern;
+  if (options.pattern) pattern.emplace(*options.pattern);
+  for (const narrow::Tensor& tensor : chosen.file.tensors) {
+    if (!name.empty() && tensor.name != name) continue;
+    if (pattern && !pattern->matches(tensor.name)) continue;
+    chosen.tensors.push_back(with_known_format(tensor, chosen.file, options, chosen.one_named));
+  }
+  if (chosen.tensors.empty() && pattern && !chosen.file.tensors.empty())
+    throw narrow::Error("--tensors: no name in " + narrow::quote(argument) + " matches " +
+                        narrow::quote(*options.pattern) + "; one of its " + std::to_string(chosen.file.tensors.size()) +
+                        " names is " + narrow::quote(chosen.file.tensors.front().name));
+  return chosen;
+}
+
+std::optional<std::uint64_t> step_of(const std::string& path) {
+  const std::string stem = fs::path(narrow::split_file_and_name(path).first).stem().string();
+  const std::size_t last = stem.find_last_of("0123456789");
+  if (last == std::string::npos) return {};
+  const std::size_t before = stem.find_last_not_of("0123456789", last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  if (last - first > 18) return {};  // no step that a 64-bit number holds
+  return std::stoull(stem.substr(first, last - first + 1));
+}
+
+std::vector<std::string> expand_folders(const std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (argument == "-" || !fs::is_directory(argument, error)) {
+      out.push_back(argument);
+      continue;
+    }
+    const fs::path index = fs::path(argument) / "model.safetensors.index.json";
+    if (fs::exists(index, error)) {  // one model in shards
+      out.push_back(index.string());
+      continue;
+    }
+    std::vector<std::string> inside;
+    fs::directory_iterator entries(argument, error);
+    if (error) throw narrow::Error(narrow::quote(argument) + ": cannot read the folder: " + error.message());
+    for (const fs::directory_entry& entry : entries)
+      if (is_tensor_file(entry.path())) inside.push_back(entry.path().string());
+    if (inside.empty())
+      throw narrow::Error(narrow::quote(argument) + " is a folder without .safetensors, .npy or .npz files");
+    std::sort(inside.begin(), inside.end(), [](const std::string& a, const std::string& b) {
+      const auto x = step_of(a), y = step_of(b);
+      return x != y ? x < y : a < b;
+    });
+    out.insert(out.end(), inside.begin(), inside.end());
+  }
+  return out;
+}
+
+std::uint64_t bytes_of(const std::vector<narrow::Tensor>& tensors) {
+  std::uint64_t sum = 0;
+  for (const narrow::Tensor& tensor : tensors) sum += tensor.bytes();
+  return sum;
+}
+
+}  // namespace app

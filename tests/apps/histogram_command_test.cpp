@@ -1,0 +1,86 @@
+// What narrow histogram writes: CSV, JSON, and the picture in text.
+#include <cmath>
+
+#include "tensor_files.hpp"
+
+using namespace test;
+
+TEST_CASE("apps: histogram counts binades by sign") {
+  const Folder folder;
+  const std::string path = folder.write(
+      "a.safetensors", floats_file("w", {0.0f, -0.0f, 1.0f, 1.5f, -1.0f, 0x1p-130f, 5.0f, -INFINITY, NAN}));
+  const Json rows = narrow_json({"histogram", path});
+  const auto find = [&](const Json& exponent) {
+    for (const Json& row : rows)
+      if (row["exponent"] == exponent) return row;
+    return Json();
+  };
+  CHECK(find("zero")["negative"] == 1);
+  CHECK(find("zero")["positive"] == 1);
+  CHECK(find(0)["positive"] == 2);
+  CHECK(find(0)["negative"] == 1);
+  CHECK(find(2)["positive"] == 1);
+  CHECK(find("subnormal")["positive"] == 1);
+  CHECK(find("inf")["negative"] == 1);
+  CHECK(find("nan")["tensor"] == "w");
+  const Ran csv = run({"histogram", path});
+  CHECK(csv.out == "file,tensor,exponent,negative,positive\n" + path + ",w,zero,1,1\n" + path + ",w,subnormal,0,1\n" +
+                       path + ",w,0,1,2\n" + path + ",w,2,0,1\n" + path + ",w,inf,1,0\n" + path + ",w,nan,0,1\n");
+  const std::string out = folder / "o.csv";
+  const Ran quiet = run({"histogram", path, "-o", out});
+  CHECK(quiet.status == 0);
+  CHECK(quiet.out == "");
+  CHECK(read_file(out) == csv.out);
+}
+
+TEST_CASE("apps: histogram shifts with the scale and keeps the range of doubles") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", floats_file("w", {1.0f}));
+  CHECK(narrow_json({"histogram", path, "--scale", "2^-7"})[0]["exponent"] == -7);
+  const std::string wide =
+      folder.write("d.safetensors", safetensors_of({{"w", "F64", "[2]", raw(std::vector<double>{1e-300, 1e300})}}));
+  const Json rows = narrow_json({"histogram", wide});
+  CHECK(rows[0]["exponent"] == -997);
+  CHECK(rows[1]["exponent"] == 996);
+}
+
+TEST_CASE("apps: histogram draws bars beside the ranges of formats on a terminal") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", floats_file("w", {0x1p-5f, 0x1p-7f, 0x1p-7f, 0x1p-12f, 0.0f}));
+  const Ran text = run({"histogram", path, "--text", "--formats", "e4m3,e2m1"});
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "e4m3 e2m1"));
+  const auto line_of = [&](const std::string& label) {
+    const std::size_t at = text.out.find(label + " ");
+    return at == std::string::npos ? std::string() : text.out.substr(at, text.out.find('\n', at) - at);
+  };
+  CHECK(line_of("2^-5").back() == '#');   // normal in e4m3
+  CHECK(line_of("2^-7").back() == ':');   // subnormal
+  CHECK(line_of("2^-12").back() == '=');  // out of both ranges: the bar is the last
+  CHECK(contains(line_of("2^-7"), "2 (40%)"));
+  RunOptions on_terminal = with_environment("NO_COLOR", "1");
+  on_terminal.output = RunOptions::Output::terminal;
+  const Ran terminal = run({"histogram", path}, on_terminal);
+  CHECK(contains(terminal.out, "2^-12"));
+  CHECK(!contains(terminal.out, "file,tensor"));
+}
+
+TEST_CASE("apps: histogram says that pictures come later") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", floats_file("w", {1.0f}));
+  for (const char* name : {"p.png", "p.svg"}) check_refused({"histogram", path, "-o", folder / name}, {name, "plot"});
+  check_refused({"histogram", path, "-o", folder / "p.txt"}, {".csv"});
+  check_refused({"histogram", path, "--scale", "0"}, {"--scale"});
+  check_refused({"histogram", path, "--formats", "fp8"}, {"--formats"});
+}
+
+TEST_CASE("apps: histogram of the given file counts every element") {
+  if (!has_given_file()) return;
+  std::uint64_t total = 0;
+  for (const Json& row : narrow_json({"histogram", given_file}))
+    total += row["negative"].get<std::uint64_t>() + row["positive"].get<std::uint64_t>();
+  CHECK(total == 675328);
+  const Json all = narrow_json({"histogram", given_file, "--total"});
+  CHECK(all[0]["exponent"] == "zero");
+  CHECK(all[0]["negative"].get<int>() + all[0]["positive"].get<int>() == 22543);
+}

@@ -1,0 +1,242 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "program.hpp"
+
+using test::check_refused;
+using test::contains;
+using test::Json;
+using test::narrow;
+using test::narrow_json;
+using test::Ran;
+
+namespace {
+
+// A file with this content, gone at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& name, const std::string& content)
+      : path_((std::filesystem::temp_directory_path() / ("narrow-scale-" + std::to_string(getpid()) + "-" + name))
+                  .string()) {
+    std::ofstream(path_, std::ios::binary) << content;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string recorded = NARROW_DATA "/scale/torch_gpt_fp16_scaled.tsv";
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("apps: scale-trace prints the true trajectory of the recorded run beside other frameworks") {
+  const Json traces = narrow_json({"scale-trace", "--events", recorded, "--init", "2^24", "--growth-interval", "50"});
+  for (const char* name : {"recorded", "torch", "megatron", "deepspeed", "apex", "keras"})
+    REQUIRE(traces.contains(name));
+  const Json &truth = traces["recorded"], &torch = traces["torch"];
+  REQUIRE(truth.size() == 401);
+  REQUIRE(torch.size() == 401);
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    REQUIRE(torch[i]["step"] == i);
+    REQUIRE(torch[i]["scale"] == truth[i]["scale"]);
+    REQUIRE(torch[i]["skipped"] == truth[i]["skipped"]);
+    REQUIRE_FALSE(torch[i].contains("estimated"));  // its scale is the recorded one: nothing is guessed
+  }
+  // Hysteresis holds the first overflow back, so Megatron needs one step more to come down.
+  CHECK(traces["megatron"][1]["scale"] == 16777216.0);
+  CHECK(traces["megatron"][1]["event"] == "backed_off");
+  CHECK(traces["megatron"][8]["scale"] == 131072.0);
+
+  const Ran ran = narrow({"scale-trace", "--events", recorded, "--init", "2^24", "--growth-interval", "50"});
+  CHECK(ran.status == 0);
+  CHECK(ran.err == "");
+  for (const char* word : {"401 steps", "recorded", "estimated", "2^17", "steps at each scale",
+                           "overflow: exact where the recorded step decides"})
+    CHECK_MESSAGE(contains(ran.out, word), word);
+  CHECK_FALSE(contains(ran.out, "+---"));  // the picture is for terminals
+}
+
+TEST_CASE("apps: scale-trace reads the JSON rows of a training log") {
+  const TemporaryFile log(
+      "rows.json", "[[0, 5.5, 1024, 1.0, 1.5],\n [1, NaN, 512, 0.0], [2, null, 512, 0, \"x\", [1, {\"a\": 2}]]]\n");
+  const Json traces = narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch:init=2^10,none"});
+  CHECK(traces["recorded"].size() == 3);
+  CHECK(traces["torch:init=2^10"][1]["scale"] == 512);
+  CHECK(traces["none"][0]["skipped"] == false);
+  const TemporaryFile objects("objects.json",
+                              R"([{"step": 5, "amax": 1.0, "note": "a\"b"}, {"step": 9, "amax": "x"}])");
+  check_refused({"scale-trace", "--events", objects.path()}, {"objects.json: line 1, column 64", "amax is a number"});
+}
+
+TEST_CASE("apps: scale-trace derives overflow from amax exactly") {
+  const TemporaryFile log("amax.csv", "# a comment\nstep,loss,amax\n10,1,1.0\n11,2,1.0\n\n12,3,inf\n13,4,0\n");
+  const Json torch =
+      narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch", "--init", "2^17"})["torch"];
+  REQUIRE(torch.size() == 4);
+  CHECK(torch[0]["step"] == 10);
+  CHECK(torch[0]["skipped"] == true);  // 2^17 is beyond FP16
+  CHECK(torch[1]["skipped"] == true);  // and 2^16 too
+  CHECK(torch[2]["scale"] == 32768);
+  CHECK(torch[2]["skipped"] == true);  // Inf is one at every scale
+  CHECK(torch[3]["skipped"] == false);
+  CHECK(contains(narrow({"scale-trace", "--events", log.path()}).out,
+                 "exact: a step overflows when FP16(amax * scale) is Inf"));
+}
+
+TEST_CASE("apps: scale-trace takes found_inf alone and says that it is that of the recording policy") {
+  const TemporaryFile log("found.csv", "step,found_inf\n0,1\n1,true\n2,0\n");
+  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "torch"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "exact for the policy that recorded it only"));
+  CHECK(narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch"})["torch"][2]["scale"] == 16384);
+  check_refused({"scale-trace", "--events", log.path(), "--policy", "te-delayed"},
+                {"te-delayed", "needs a log with amax"});
+}
+
+TEST_CASE("apps: scale-trace finds collapse and stall and the end of a run") {
+  std::string rows = "step,amax\n";
+  for (int i = 0; i < 200; ++i) rows += std::to_string(i) + ",inf\n";
+  const TemporaryFile log("inf.csv", rows);
+  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "torch,deepspeed,keras"});
+  CHECK(contains(ran.out, "collapsed at step 144"));
+  CHECK(contains(ran.out, "run ends at step 17: the framework raises"));
+  CHECK(contains(ran.out, "stalled from step 0: 200 steps in a row skipped"));
+  const Json traces = narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch,deepspeed"});
+  CHECK(traces["deepspeed"].size() == 18);
+  CHECK(traces["deepspeed"][17]["event"] == "ended");
+  CHECK(traces["torch"][165]["event"] == "lost");
+  CHECK(traces["torch"][166]["scale"] == 0.0);
+}
+
+TEST_CASE("apps: scale-trace writes every step as CSV and whole or not at all") {
+  const TemporaryFile out("out.csv", "old");
+  CHECK(narrow({"scale-trace", "--events", recorded, "--policy", "torch,keras", "-o", out.path()}).status == 0);
+  const std::string text = read(out.path());
+  CHECK(text.rfind("step,recorded scale,recorded skipped,torch scale,torch skipped", 0) == 0);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 402);
+  check_refused({"scale-trace", "--events", recorded, "-o", "/nonexistent-folder/x.csv"},
+                {"/nonexistent-folder/x.csv"});
+}
+
+TEST_CASE("apps: scale-trace draws on a terminal") {
+  test::RunOptions terminal;
+  terminal.output = test::RunOptions::Output::terminal;
+  const Ran ran = narrow({"scale-trace", "--events", recorded, "--policy", "torch,megatron"}, terminal);
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "r recorded, t torch, m megatron"));
+  CHECK(contains(ran.out, "+-----"));
+  CHECK(contains(narrow({"scale-trace", "--events", recorded, "--plot"}).out, "r recorded"));
+}
+
+TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log") {
+  const auto refused = [](const std::string& name, const std::string& content, const std::string& place,
+                          const std::string& word) {
+    const TemporaryFile log(name, content);
+    check_refused({"scale-trace", "--events", log.path()}, {place, word});
+  };
+  refused("a.csv", "step,amax\n0,1\n1,abc\n", "line 3, column 3", "'abc' is no number");
+  refused("b.csv", "step,amax\n0,1,2\n", "line 2, column 1", "3 values under 2 names");
+  refused("c.csv", "step,loss\n0,1\n", "line 1, column 1", "no column amax or found_inf");
+  refused("d.csv", "step,amax\n1,1\n1,1\n", "line 3, column 1", "steps ascend");
+  refused("e.csv", "step,amax\n0,-1\n", "line 2, column 3", "0 or more");
+  refused("f.csv", "step,scale,found_inf\n0,0,1\n", "line 2, column 3", "a positive finite number");
+  refused("f2.csv", "step,scale,found_inf\n0,-8,1\n", "line 2, column 3", "a positive finite number");
+  refused("g.csv", "step,amax\n", "line", "no steps");
+  refused("h.csv", "", "line 1, column 1", "no steps");
+  refused("i.csv", "step,found_inf\n0,-1\n", "line 2, column 3", "found_inf is 0 or 1");
+  refused("j.csv", "amax,amax\n0,1\n", "line 1, column 6", "a second column");
+  refused("k.csv", "step,amax\n0.5,1\n", "line 2, column 1", "a step is an integer");
+  refused("a.json", "[[0, 1, 2, 0],\n [1, 2, 3]]", "line 2, column 2", "a row of 3 values");
+  refused("b.json", "[[0, 1, 2, 0]", "line 1, column 14", "expected");
+  refused("c.json", "[[0, 1, x, 0]]", "line 1, column 9", "'x' is no JSON value");
+  refused("d.json", "{\"a\": 1}", "line 1, column 1", "an array of rows");
+  refused("e.json", "[1, 2]", "line 1, column 2", "a row is an array or an object");
+  refused("f.json", "[[0, 1, 2, 0]] x", "line 1, column 16", "after the end");
+  refused("g.json", "[[0, 1, 0, 0]]", "line 1, column 9", "a positive finite number");
+  refused("h.json", "[{\"step\": 0}]", "line 1, column 2", "neither amax nor found_inf");
+  refused("i.json", "[{\"step: 0}]", "line 1, column 3", "a string without an end");
+  refused("j.json", "[" + std::string(100000, '['), "line 1", "nested too deep");
+  refused("k.json", "[{\"amax\": 1, \"amax\": 2}]", "line 1, column 14", "a second 'amax'");
+  refused("l.json", "[]", "line 1", "no steps");
+  check_refused({"scale-trace", "--events", "/nonexistent.csv"}, {"cannot read '/nonexistent.csv'"});
+}
+
+TEST_CASE("apps: scale-trace refuses policies and parameters that cannot be") {
+  const auto refused = [](std::vector<std::string> more, const std::vector<std::string>& words) {
+    more.insert(more.begin(), {"scale-trace", "--events", recorded});
+    check_refused(more, words);
+  };
+  refused({"--policy", "tourch"}, {"--policy", "did you mean 'torch'?"});
+  refused({"--policy", "torch,,apex"}, {"--policy", "an empty name"});
+  refused({"--policy", "torch,torch"}, {"named twice"});
+  refused({"--policy", "torch:speed=2"}, {"parameter 'speed' is unknown"});
+  refused({"--init", "0"}, {"init is 0", "a positive finite number"});
+  refused({"--init", "-4"}, {"init is -4"});
+  refused({"--init", "2^"}, {"--init"});
+  refused({"--growth-interval", "0"}, {"growth-interval is 0", "at least 1"});
+  refused({"--growth", "1"}, {"above 1"});
+  refused({"--backoff", "1.5"}, {"below 1"});
+  refused({"--hysteresis", "0"}, {"hysteresis is 0"});
+  refused({"--min", "0"}, {"min is 0"});
+  refused({"--policy", "torch", "--hysteresis", "2"}, {"--hysteresis", "none of these policies"});
+  refused({"--gradients", "x.safetensors"}, {"exclude each other"});
+  refused({"--model", "growth"}, {"--model goes with --gradients"});
+  check_refused({"scale-trace"}, {"nothing to follow"});
+  check_refused({"scale-trace", "--gradients", "x.npy"}, {"needs --model"});
+  check_refused({"scale-trace", "--gradients", "x.npy", "--model", "up"}, {"--model", "growth decay spikes"});
+  check_refused({"scale-trace", "--gradients", "x.npy", "--model", "decay", "--steps", "0"}, {"--steps"});
+  check_refused({"scale-trace", "--gradients", "/nonexistent.npy", "--model", "decay"}, {"/nonexistent.npy"});
+}
+
+// A .npy of 8192 floats: the second half has the smaller amax, so that the model has two pieces to draw from.
+TEST_CASE("apps: scale-trace models gradients from a tensor file") {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (8192,), }";
+  header += std::string(64 - (10 + header.size() + 1) % 64, ' ') + "\n";
+  std::string file = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size() & 0xFF) +
+                     static_cast<char>(header.size() >> 8) + header;
+  for (int i = 0; i < 8192; ++i) {
+    const float x = i < 4096 ? 0x1p-3f : 0x1p-5f;
+    file.append(reinterpret_cast<const char*>(&x), 4);
+  }
+  const TemporaryFile gradients("g.npy", file);
+  const std::vector<std::string> request = {"scale-trace", "--gradients", gradients.path(),
+                                            "--model",     "growth",      "--steps",
+                                            "500",         "--policy",    "torch:growth-interval=20,te-delayed"};
+  const Json traces = narrow_json(request);
+  CHECK(traces["torch:growth-interval=20"].size() == 500);
+  // 2^16 times 2^-3 to 2^-5 at the end: at most 2^3 fits FP16 then.
+  CHECK(traces["torch:growth-interval=20"][499]["scale"].get<double>() <= 64);
+  CHECK(traces["te-delayed"][499]["scale"].get<double>() < traces["te-delayed"][1]["scale"].get<double>());
+  CHECK(traces == narrow_json(request));
+  const Ran ran = narrow(request);
+  CHECK(contains(ran.out, "model growth, 500 steps"));
+  CHECK(contains(ran.out, "steps clipped"));
+}
+
+TEST_CASE("apps: list-scaling shows every policy and rule with its source") {
+  const Json rows = narrow_json({"list-scaling"});
+  std::set<std::string> names;
+  for (const Json& row : rows) {
+    CHECK_FALSE(row["source"].get<std::string>().empty());
+    names.insert(row["name"].get<std::string>());
+  }
+  for (const char* name : {"torch", "megatron", "deepspeed", "apex", "fairseq", "keras", "te-delayed", "te-current",
+                           "mxfp8_e4m3", "nvfp4", "mxint8", "ocp_floor", "cuda_round_up", "torchao_even", "te_nvfp4"})
+    CHECK_MESSAGE(names.count(name) == 1, name);
+  const Ran ran = narrow({"list-scaling"});
+  CHECK(ran.status == 0);
+  for (const std::string& name : names) CHECK_MESSAGE(contains(ran.out, name), name);
+}

@@ -1,0 +1,202 @@
+// What narrow stats counts, its gate, and its trend over steps.
+#include <cmath>
+
+#include "narrow/format/find_format.hpp"
+#include "narrow/round/round_to.hpp"
+#include "tensor_files.hpp"
+
+using namespace test;
+using narrow::operator""_fmt;
+
+namespace {
+
+// fp16: 1e-9 underflows, 1e-6 is subnormal, 1e6 overflows.
+const std::vector<float> mixed{0.0f, 1.0f, 1e-9f, 1e-6f, 1e6f, -2.0f, INFINITY, NAN};
+
+// Four values of which `tiny` underflow in fp16.
+std::string step_file(int tiny, float extra = 1.0f) {
+  std::vector<float> values;
+  for (int i = 0; i < 100; ++i) values.push_back(i < tiny ? 1e-9f : 1.0f);
+  values.back() = extra;
+  return floats_file("grad", values);
+}
+
+}  // namespace
+
+TEST_CASE("apps: stats gives the promised keys and counts") {
+  const Folder folder;
+  const std::string path =
+      folder.write("a.safetensors", safetensors_of({{"w", "F32", "[8]", raw(mixed)}, {"n", "I32", "[1]", "1234"}}));
+  const Json rows = narrow_json({"stats", path, "--formats", "fp16,bf16"});
+  REQUIRE(rows.size() == 2);
+  const Json& fp16 = rows[0];
+  CHECK(fp16["tensor"] == "w");
+  CHECK(fp16["format"] == "fp16");
+  CHECK(fp16["scale"] == 1.0);
+  CHECK(fp16["count"] == 8);
+  CHECK(fp16["zeros"] == 1);
+  CHECK(fp16["nan"] == 1);
+  CHECK(fp16["inf"] == 1);
+  CHECK(fp16["underflow"] == 1);
+  CHECK(fp16["subnormal"] == 1);
+  CHECK(fp16["overflow"] == 1);
+  CHECK(fp16["amax"] == 1e6);
+  CHECK(fp16["min_nonzero"] == static_cast<double>(1e-9f));
+  CHECK(fp16["mse"].is_number());
+  CHECK(fp16["sqnr_db"].is_number());
+  const Ran text = run({"stats", path, "--formats", "fp16,bf16"});
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "1 (12.5%)"));
+  CHECK(contains(text.out, "left out: 1 tensor"));
+  CHECK(text.out.find("fp16") < text.out.find("bf16"));  // worst first
+  CHECK(narrow_json({"stats", path}).size() == 4);
+  CHECK(narrow_json({"stats", path, "--formats", "all"}).size() == 17);
+}
+
+TEST_CASE("apps: stats scales before it casts and auto says which power of two") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", floats_file("w", {1e-9f, 2e-9f, 1e-8f, 3e-8f}));
+  CHECK(narrow_json({"stats", path, "--formats", "fp16"})[0]["underflow"] == 3);
+  CHECK(narrow_json({"stats", path, "--formats", "fp16", "--scale", "2^20"})[0]["underflow"] == 0);
+  CHECK(narrow_json({"stats", path, "--formats", "fp16", "--scale", "1048576"})[0]["scale"] == 1048576.0);
+  const Json row = narrow_json({"stats", path, "--formats", "fp16", "--scale", "auto"})[0];
+  CHECK(row["underflow"] == 0);
+  CHECK(row["scale"] == 32.0);  // 1e-9 * 32 is just above 2^-25, half of the smallest value
+  CHECK(contains(run({"stats", path, "--scale", "auto"}).out, "2^5"));
+  for (const char* bad : {"-1", "0", "nan", "inf", "2^", "2^x", "auto2", "1e-60"})
+    check_refused({"stats", path, "--scale", bad}, {"--scale", "auto"});
+}
+
+TEST_CASE("apps: stats adds tensors up and sorts") {
+  const Folder folder;
+  const std::string path =
+      folder.write("a.safetensors", safetensors_of({{"good", "F32", "[2]", raw(std::vector<float>{1, 3})},
+                                                    {"bad", "F32", "[2]", raw(std::vector<float>{1e-9f, 2})}}));
+  CHECK(narrow_json({"stats", path, "--formats", "fp16"})[0]["tensor"] == "bad");
+  CHECK(narrow_json({"stats", path, "--formats", "fp16", "--sort", "amax"})[0]["tensor"] == "good");
+  CHECK(narrow_json({"stats", path, "--formats", "fp16", "--sort", "name"})[0]["tensor"] == "bad");
+  const Json total = narrow_json({"stats", path, "--formats", "fp16", "--total"});
+  REQUIRE(total.size() == 1);
+  CHECK(total[0]["count"] == 4);
+  CHECK(total[0]["underflow"] == 1);
+  CHECK(narrow_json({"stats", path, "--tensors", "^go"}).size() == 4);
+  check_refused({"stats", path, "--sort", "underfow"}, {"--sort", "underflow"});
+  check_refused({"stats", path, "--total", "--per-tensor"}, {"--total"});
+  check_refused({"stats", path, "--top", "many"}, {"--top"});
+  const std::string csv = folder / "rows.csv";
+  CHECK(run({"stats", path, "--formats", "fp16", "--csv", csv}).status == 0);
+  CHECK(read_file(csv).rfind(
+            "tensor,format,scale,count,zeros,nan,inf,underflow,subnormal,overflow,amax,min_nonzero,mse,sqnr_db", 0) ==
+        0);
+  CHECK(contains(read_file(csv), "\nbad,fp16,1,2,0,0,0,1,0,0,"));
+}
+
+TEST_CASE("apps: the gate of stats ends with 1 and names what broke it") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", step_file(2));
+  CHECK(run({"stats", path, "--fail-if", "underflow > 2%"}).status == 0);
+  const Ran failed = run({"stats", path, "--formats", "fp16,bf16", "--fail-if", "underflow > 1%"});
+  CHECK(failed.status == 1);
+  CHECK(contains(failed.out, "fails: grad in fp16: underflow is 2% (> 1%)"));
+  CHECK(!contains(failed.out, "fails: grad in bf16"));
+  CHECK(run({"stats", path, "--formats", "fp16,bf16", "--fail-if", "bf16.underflow > 1%"}).status == 0);
+  CHECK(run({"stats", path, "--formats", "fp16,bf16", "--fail-if", "underflow>=2 and amax == 1"}).status == 1);
+  CHECK(run({"stats", path, "--formats", "fp16,bf16", "--fail-if", "half.underflow > 2 or nan > 0"}).status == 0);
+  const Json rows = failing_json({"stats", path, "--formats", "fp16", "--fail-if", "underflow > 1%"});
+  CHECK(rows[0]["breaks"] == "underflow is 2% (> 1%)");
+  const std::vector<std::pair<std::string, std::string>> wrong = {{"", "position 1"},
+                                                                  {"underflow", "position 10"},
+                                                                  {"underflow >", "position 12"},
+                                                                  {"underfow > 1%", "position 1"},
+                                                                  {"underflow > 1% also", "position 16"},
+                                                                  {"e9m9.underflow > 1", "position 1"},
+                                                                  {"amax > 1%", "position 9"},
+                                                                  {"underflow > 1 or", "position 17"},
+                                                                  {"fp16.lots > 1", "position 6"}};
+  for (const auto& [text, position] : wrong) {
+    CAPTURE(text);
+    check_refused({"stats", path, "--formats", "fp16", "--fail-if", text}, {"--fail-if", position});
+  }
+}
+
+TEST_CASE("apps: stats over steps gives a trend and the first step that breaks") {
+  const Folder folder;
+  folder.write("run_step100.safetensors", step_file(1));
+  folder.write("run_step20.safetensors", step_file(1));
+  folder.write("run_step300.safetensors", step_file(9));
+  folder.write("notes.txt", "no tensors");
+  const Ran ran = run({"stats", folder.path(), "--formats", "fp16,bf16"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "1% -> 9%"));
+  CHECK(contains(ran.out, "first break: step 300, grad in fp16: underflow is 9%, was 1% at the first step"));
+  const Json rows = narrow_json({"stats", folder.path(), "--formats", "fp16"});
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0]["step"] == 20);
+  CHECK(rows[1]["step"] == 100);
+  CHECK(rows[1]["breaks"].is_null());
+  CHECK(rows[2]["breaks"].is_string());
+  const Ran gate = run({"stats", folder.path(), "--formats", "fp16", "--fail-if", "underflow > 5%"});
+  CHECK(gate.status == 1);
+  CHECK(contains(gate.out, "at step 300"));
+  CHECK(contains(run({"stats", folder / "run_step100.safetensors", folder / "run_step20.safetensors"}).out,
+                 "nothing breaks"));
+  const std::string one = npy_of("<f4", "(1,)", raw(std::vector<float>{1.0f}));
+  const std::string a = folder.write("g_1.npy", one), b = folder.write("g_2.npy", one),
+                    c = folder.write("other_3.npy", one);
+  CHECK(contains(run({"stats", b, a}).out, "nothing breaks"));  // .npy files of one run
+  CHECK(contains(run({"stats", a, c}).out, "g_1"));             // unlike files: a table
+  CHECK(!contains(run({"stats", a, c}).out, "breaks"));
+  for (const std::string& path : {a, b, c}) std::filesystem::remove(path);
+  folder.write("run_step30.safetensors", step_file(1, NAN));
+  CHECK(contains(run({"stats", folder.path()}).out, "first break: step 30, grad in fp16: NaN in the data: 1"));
+}
+
+TEST_CASE("apps: stats has the same output for any number of threads") {
+  const Folder folder;
+  std::vector<float> values;
+  for (int i = 0; i < 200000; ++i)
+    values.push_back(std::ldexp(1.0f + static_cast<float>(i % 977) * 0x1p-11f, i % 50 - 40));
+  const std::string path = folder.write("a.safetensors", floats_file("w", values));
+  const Ran one = run({"stats", path, "--json"}, with_environment("OMP_NUM_THREADS", "1"));
+  CHECK(one.status == 0);
+  CHECK(run({"stats", path, "--json"}, with_environment("OMP_NUM_THREADS", "3")).out == one.out);
+}
+
+TEST_CASE("apps: stats takes integers as codes where a format is named") {
+  const Folder folder;
+  const std::string path = folder.write("c.npy", npy_of("|u1", "(3,)", std::string("\x38\x01\x7F", 3)));
+  const Json row = narrow_json({"stats", path, "--format", "e4m3", "--formats", "fp16"})[0];
+  CHECK(row["nan"] == 1);
+  CHECK(row["amax"] == 1.0);
+  CHECK(row["min_nonzero"] == 0x1p-9);
+  check_refused({"stats", path}, {"--format"});
+  check_refused({"stats", path, "--format", "bf16"}, {"--format"});
+}
+
+TEST_CASE("apps: stats of the given file counts what the scalar functions count") {
+  if (!has_given_file()) return;
+  const std::string file = read_file(given_file);
+  const Json header = header_of(file);
+  const std::string data = data_of(file);
+  const Json rows = narrow_json({"stats", given_file, "--formats", "fp16,e5m2"});
+  CHECK(rows.size() == 66);
+  for (const Json& row : rows) {
+    const Json& entry = header[row["tensor"].get<std::string>()];
+    const narrow::Format f = row["format"] == "fp16" ? "fp16"_fmt : "e5m2"_fmt;
+    const std::uint64_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    std::uint64_t underflow = 0, subnormal = 0, zeros = 0;
+    for (std::uint64_t at = begin; at < end; at += 4) {
+      float x = 0;
+      std::memcpy(&x, data.data() + at, 4);
+      const narrow::ValueClass c = narrow::classify(narrow::encode(x, f), f);
+      zeros += x == 0 ? 1 : 0;
+      underflow += x != 0 && c == narrow::ValueClass::zero ? 1 : 0;
+      subnormal += c == narrow::ValueClass::subnormal ? 1 : 0;
+    }
+    CHECK(row["zeros"] == zeros);
+    CHECK(row["underflow"] == underflow);
+    CHECK(row["subnormal"] == subnormal);
+  }
+  CHECK(run({"stats", given_file, "--fail-if", "fp16.underflow > 50%"}).status == 0);
+  CHECK(run({"stats", given_file, "--fail-if", "e4m3.underflow > 50%"}).status == 1);
+}
