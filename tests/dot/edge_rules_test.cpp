@@ -76,8 +76,8 @@ TEST_CASE("dot: the largest exponent counts as at least -133 with an FP32 accumu
 TEST_CASE("dot: the floor also holds where zero products have huge partners") {
   for (int k = 150; k <= 176; ++k)
     for (const double partner : {1.0, p2(127)})
-      CHECK(probe("hopper.mma.f32.bf16.bf16.k16", {{p2(-74), p2(-75)}, {0, partner}, {-p2(-75), p2(-(k - 75))}, {partner, 0}}) ==
-            (k <= 158 ? 0u : 1u));
+      CHECK(probe("hopper.mma.f32.bf16.bf16.k16",
+                  {{p2(-74), p2(-75)}, {0, partner}, {-p2(-75), p2(-(k - 75))}, {partner, 0}}) == (k <= 158 ? 0u : 1u));
 }
 
 TEST_CASE("dot: sixteen products of 2^-152 add up above the floor") {
@@ -87,8 +87,7 @@ TEST_CASE("dot: sixteen products of 2^-152 add up above the floor") {
 
 TEST_CASE("dot: a subnormal FP32 addend counts with exponent -126") {
   for (const std::string& name : bf16_and_tf32)
-    for (int k = 150; k <= 176; ++k)
-      CHECK(probe(name, {{-p2(-75), p2(-(k - 75))}}, p2(-149)) == (k <= 151 ? 0u : 1u));
+    for (int k = 150; k <= 176; ++k) CHECK(probe(name, {{-p2(-75), p2(-(k - 75))}}, p2(-149)) == (k <= 151 ? 0u : 1u));
 }
 
 TEST_CASE("dot: the largest exponent counts as at least -21 with an FP16 accumulator") {
@@ -117,7 +116,8 @@ TEST_CASE("dot: E5M2 products under an FP16 accumulator stay above the floor, an
 
 TEST_CASE("dot: a zero product never raises the largest exponent") {
   for (int j = 20; j <= 31; ++j) {
-    for (const std::string& name : fp16_to_fp32) CHECK(probe(name, {{0, p2(15)}, {p2(-12), p2(-(j - 12))}}) == f32(p2(-j)));
+    for (const std::string& name : fp16_to_fp32)
+      CHECK(probe(name, {{0, p2(15)}, {p2(-12), p2(-(j - 12))}}) == f32(p2(-j)));
     for (const std::string& name : bf16_and_tf32) {
       CHECK(probe(name, {{0, p2(127)}, {p2(-12), p2(-(j - 12))}}) == f32(p2(-j)));
       CHECK(probe(name, {{p2(-12), p2(-(j - 12))}, {p2(127), -0.0}}) == f32(p2(-j)));
@@ -134,7 +134,8 @@ TEST_CASE("dot: a subnormal factor keeps its raw exponent") {
     // 2^-24 counts as 2^-14: the product with 2^15 counts as exponent 1
     CHECK(probe(name, {{p2(-24), p2(15)}, {p2(-12), p2(-13)}}) == f32(p2(-9)));
     for (int j = 20; j <= 34; ++j)
-      CHECK(probe(name, {{p2(-24), p2(15)}, {-p2(-24), p2(15)}, {p2(-12), p2(-(j - 12))}}) == (j <= 24 ? f32(p2(-j)) : 0));
+      CHECK(probe(name, {{p2(-24), p2(15)}, {-p2(-24), p2(15)}, {p2(-12), p2(-(j - 12))}}) ==
+            (j <= 24 ? f32(p2(-j)) : 0));
   }
 }
 
@@ -143,11 +144,11 @@ TEST_CASE("dot: the last bit kept lies F below the largest exponent, wherever th
     std::string name;
     int kept;
   };
-  const Ladder ladders[] = {{"hopper.mma.f32.f16.f16.k16", 25}, {"hopper.mma.f32.bf16.bf16.k16", 25},
+  const Ladder ladders[] = {{"hopper.mma.f32.f16.f16.k16", 25},  {"hopper.mma.f32.bf16.bf16.k16", 25},
                             {"hopper.mma.f32.tf32.tf32.k8", 25}, {"hopper.wgmma.f32.f16.f16", 25},
-                            {"hopper.wgmma.f32.e4m3.e4m3", 13}, {"hopper.wgmma.f32.e5m2.e5m2", 13},
-                            {"ampere.mma.f32.f16.f16.k8", 24}, {"ampere.mma.f32.tf32.tf32.k4", 24},
-                            {"ada.mma.f32.e4m3.e4m3.k16", 13}, {"volta.mma.f32.f16.f16.k4", 23}};
+                            {"hopper.wgmma.f32.e4m3.e4m3", 13},  {"hopper.wgmma.f32.e5m2.e5m2", 13},
+                            {"ampere.mma.f32.f16.f16.k8", 24},   {"ampere.mma.f32.tf32.tf32.k4", 24},
+                            {"ada.mma.f32.e4m3.e4m3.k16", 13},   {"volta.mma.f32.f16.f16.k4", 23}};
   for (const auto& [name, kept] : ladders)
     for (int j = 8; j <= (kept == 13 ? 15 : 30); ++j)
       for (std::size_t at = 0; at < static_cast<std::size_t>(model(name).products_per_step); ++at) {
@@ -187,7 +188,8 @@ TEST_CASE("dot: an FP32 result is cut toward zero") {
 TEST_CASE("dot: Hopper's FP8 result has 13 fraction bits, cut toward zero") {
   CHECK(probe("hopper.wgmma.f32.e4m3.e4m3", {{1.5, 1.5}, {1.5 * p2(-6), p2(-6)}}) == 0x40100400);
   CHECK(probe("hopper.wgmma.f32.e4m3.e4m3", {{-1.5, 1.5}, {-1.5 * p2(-6), p2(-6)}}) == 0xC0100400);
-  for (const std::string name : {"hopper.wgmma.f32.e4m3.e4m3", "hopper.wgmma.f32.e5m2.e5m2", "hopper.wgmma.f32.e4m3.e5m2"}) {
+  for (const std::string name :
+       {"hopper.wgmma.f32.e4m3.e4m3", "hopper.wgmma.f32.e5m2.e5m2", "hopper.wgmma.f32.e4m3.e5m2"}) {
     CHECK(probe_codes(name, {}, {}, 0x3F800001) == 0x3F800000);
     CHECK(probe_codes(name, {}, {}, 0x7F7FFFFF) == 0x7F7FFC00);
     CHECK(probe_codes(name, {}, {}, f32(p2(-149))) == 0);
@@ -200,7 +202,8 @@ TEST_CASE("dot: chained steps of Hopper's FP8 round in between") {
   const DotModel& m = model("hopper.wgmma.f32.e4m3.e4m3");
   const auto e4m3 = [&](double x) { return code(x, m.a.format); };
   std::vector<Code> a(64, 0), b(64, 0);
-  a[0] = e4m3(1.5), b[0] = e4m3(1.5), a[1] = e4m3(1.5 * p2(-6)), b[1] = e4m3(p2(-6));  // 2.25 + 3 * 2^-13, one bit too many
+  a[0] = e4m3(1.5), b[0] = e4m3(1.5), a[1] = e4m3(1.5 * p2(-6)),
+  b[1] = e4m3(p2(-6));  // 2.25 + 3 * 2^-13, one bit too many
   a[32] = e4m3(-1.5), b[32] = e4m3(1.5);
   CHECK(narrow::dot(m, a, b, 0) == f32(p2(-12)));
 }
@@ -238,8 +241,8 @@ TEST_CASE("dot: the sum has room for the carries of a full step") {
   CHECK(probe_codes("hopper.mma.f32.f16.f16.k16", std::vector<Code>(16, big), std::vector<Code>(16, big), 0x3FFFFFFF) ==
         f32(0x1.07c002p+6));
   const Code e4m3 = 0x3F;  // 1.875
-  CHECK(probe_codes("hopper.wgmma.f32.e4m3.e4m3", std::vector<Code>(32, e4m3), std::vector<Code>(32, e4m3), 0x3FFFFFFF) ==
-        f32(0x1.c9f8p+6));
+  CHECK(probe_codes("hopper.wgmma.f32.e4m3.e4m3", std::vector<Code>(32, e4m3), std::vector<Code>(32, e4m3),
+                    0x3FFFFFFF) == f32(0x1.c9f8p+6));
 }
 
 TEST_CASE("dot: a zero result is +0, whatever made it") {
@@ -265,11 +268,13 @@ TEST_CASE("dot: a zero result is +0, whatever made it") {
 }
 
 TEST_CASE("dot: NaN is one pattern, payload and sign dropped") {
-  const std::string f32_models[] = {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.bf16.bf16.k16", "hopper.mma.f32.tf32.tf32.k8",
-                                    "hopper.wgmma.f32.e4m3.e4m3", "hopper.wgmma.f32.e5m2.e5m2", "hopper.mma.f32.e5m2.e5m2.k32"};
+  const std::string f32_models[] = {"hopper.mma.f32.f16.f16.k16",  "hopper.mma.f32.bf16.bf16.k16",
+                                    "hopper.mma.f32.tf32.tf32.k8", "hopper.wgmma.f32.e4m3.e4m3",
+                                    "hopper.wgmma.f32.e5m2.e5m2",  "hopper.mma.f32.e5m2.e5m2.k32"};
   for (const std::string& name : f32_models) {
     CAPTURE(name);
-    for (const Code nan : {0x7FC01234u, 0xFFC00001u, 0x7F800001u, 0xFFFFFFFFu}) CHECK(probe_codes(name, {}, {}, nan) == 0x7FFFFFFF);
+    for (const Code nan : {0x7FC01234u, 0xFFC00001u, 0x7F800001u, 0xFFFFFFFFu})
+      CHECK(probe_codes(name, {}, {}, nan) == 0x7FFFFFFF);
     const auto& f = model(name).a.format;
     const Code a_nan = f.nan_code();
     CHECK(probe_codes(name, {a_nan}, {0}, 0) == 0x7FFFFFFF);
@@ -295,13 +300,14 @@ TEST_CASE("dot: Hopper's FP8 mma.sync leaves C to an addition of its own") {
   CHECK(probe_codes(name, {}, {}, 0x3F800001) == 0x3F800001);
   CHECK(probe(name, {{128, 128}, {0, 0}, {-128, 128}}, p2(-20)) == f32(p2(-20)));
   // 2^24 + 2 + 1 is a tie that the addition rounds up to even; a step would cut it
-  CHECK(probe_codes(name, {code(1, model(name).a.format)}, {code(1, model(name).b.format)}, f32(p2(24) + 2)) == f32(p2(24) + 4));
+  CHECK(probe_codes(name, {code(1, model(name).a.format)}, {code(1, model(name).b.format)}, f32(p2(24) + 2)) ==
+        f32(p2(24) + 4));
 }
 
 TEST_CASE("dot: Hopper's FP8 mma.sync takes k mod 4 in {0, 1} first, then {2, 3}") {
   const std::string name = "hopper.mma.f32.e4m3.e4m3.k32";
   CHECK(probe(name, {{128, 128}, {-128, 128}, {p2(-7), p2(-7)}}) == f32(p2(-14)));
-  CHECK(probe(name, {{128, 128}, {p2(-7), p2(-7)}, {-128, 128}}) == 0);  // met in one step: lost
+  CHECK(probe(name, {{128, 128}, {p2(-7), p2(-7)}, {-128, 128}}) == 0);          // met in one step: lost
   CHECK(probe(name, {{p2(-7), p2(-7)}, {0, 0}, {128, 128}, {-128, 128}}) == 0);  // the first result meets them
 }
 
@@ -309,5 +315,6 @@ TEST_CASE("dot: Hopper's FP8 mma.sync converts to FP16 first, where E4M3's subno
   for (const std::string name : {"hopper.mma.f32.e4m3.e5m2.k32", "hopper.mma.f32.e4m3.e5m2.k16"})
     for (int j = 14; j <= 19; ++j)  // 2^-9 * 2^15 counts as exponent 6, not as -6 + 15: 2^-19 is the last bit kept
       CHECK(probe(name, {{p2(-9), p2(15)}, {-p2(-9), p2(15)}, {0, 0}, {0, 0}, {p2(-4), p2(-(j - 4))}}) == f32(p2(-j)));
-  CHECK(probe("hopper.mma.f32.e4m3.e5m2.k32", {{p2(-9), p2(15)}, {-p2(-9), p2(15)}, {0, 0}, {0, 0}, {p2(-4), p2(-16)}}) == 0);
+  CHECK(probe("hopper.mma.f32.e4m3.e5m2.k32",
+              {{p2(-9), p2(15)}, {-p2(-9), p2(15)}, {0, 0}, {0, 0}, {p2(-4), p2(-16)}}) == 0);
 }

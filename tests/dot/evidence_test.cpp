@@ -36,8 +36,8 @@ std::string model_of(std::string instruction) {
   return name;
 }
 
-// The models whose instructions are recorded in data/golden, with how many tiles. That the library gives the recorded bits
-// is the matter of the tests of those recordings: here it counts that there is something to compare with.
+// The models whose instructions are recorded in data/golden, with how many tiles. That the library gives the recorded
+// bits is the matter of the tests of those recordings: here it counts that there is something to compare with.
 std::map<std::string, std::uint64_t> recorded_models() {
   std::map<std::string, std::uint64_t> models;
   const std::filesystem::path folder = std::filesystem::path(NARROW_DATA) / "golden";
@@ -63,7 +63,8 @@ TEST_CASE("dot: a row that claims to be replayed equals a recording on every GPU
     const std::string row(m.name.view());
     CHECK_MESSAGE(!words_of(m.proof).empty(), row << " names no GPU");
     for (const std::string& gpu : words_of(m.proof))
-      CHECK_MESSAGE(recorded_on(gpu, m), row << " claims a recording of " << gpu << " and there is none of this arithmetic");
+      CHECK_MESSAGE(recorded_on(gpu, m),
+                    row << " claims a recording of " << gpu << " and there is none of this arithmetic");
   }
 }
 
@@ -77,7 +78,8 @@ TEST_CASE("dot: a row that claims to be measured has its recording") {
     const std::string row(m.name.view());
     CHECK_MESSAGE(m.proof.starts_with("data/golden"), row << " names no recording");
     const auto found = recorded.find(row);
-    CHECK_MESSAGE((found != recorded.end() && found->second > 0), row << " is measured, and data/golden has no recording of it");
+    CHECK_MESSAGE((found != recorded.end() && found->second > 0),
+                  row << " is measured, and data/golden has no recording of it");
   }
 }
 

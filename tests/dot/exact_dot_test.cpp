@@ -20,14 +20,18 @@ TEST_CASE("dot: exact_dot rounds the exact sum once") {
     for (const test::Family family : test::families)
       for (std::uint64_t n = 0; n < test::scaled(40, 4); ++n) {
         const auto p = test::make_problem(*m, family, 1, 1, 1 + n % 23, n);
-        for (const auto& [f, cast] : {std::pair{m->accumulator.format, narrow::Cast{}},
-                                      std::pair{m->accumulator.format, narrow::Cast{.rounding = narrow::Rounding::toward_zero}},
-                                      std::pair{narrow::find_format("bf16").value(), narrow::Cast{}}}) {
+        for (const auto& [f, cast] :
+             {std::pair{m->accumulator.format, narrow::Cast{}},
+              std::pair{m->accumulator.format, narrow::Cast{.rounding = narrow::Rounding::toward_zero}},
+              std::pair{narrow::find_format("bf16").value(), narrow::Cast{}}}) {
           const Code c = f == m->accumulator.format ? p.c[0] : 0x3F80;
           const Code want = oracle::exact_dot(p.a, m->a.format, p.b, m->b.format, c, f, cast);
           const Code got = narrow::exact_dot(p.a, m->a.format, p.b, m->b.format, c, f, cast);
           if (want != got)
-            wrong.add([&] { return std::string(test::name(family)) + " " + std::to_string(n) + ": " + test::hex(want) + ", here " + test::hex(got); });
+            wrong.add([&] {
+              return std::string(test::name(family)) + " " + std::to_string(n) + ": " + test::hex(want) + ", here " +
+                     test::hex(got);
+            });
         }
       }
     wrong.require_none(std::string(m->name.view()));
@@ -72,13 +76,16 @@ TEST_CASE("dot: WideSum adds as unbounded integers do") {
     const narrow::Exact got = sum.exact();
     // The top 128 bits of the magnitude, and whether anything is below.
     const Integer magnitude = exact < 0 ? Integer(-exact) : exact;
-    const Integer found = (Integer(static_cast<std::uint64_t>(got.significand >> 64)) << 64u) + static_cast<std::uint64_t>(got.significand);
+    const Integer found = (Integer(static_cast<std::uint64_t>(got.significand >> 64)) << 64u) +
+                          static_cast<std::uint64_t>(got.significand);
     bool same = (exact == 0) == (got.significand == 0);
     if (exact != 0 && same) {
       const int place = got.exponent - low;
-      const Integer kept = place >= 0 ? Integer(magnitude >> static_cast<unsigned>(place)) : oracle::shifted(magnitude, -place);
+      const Integer kept =
+          place >= 0 ? Integer(magnitude >> static_cast<unsigned>(place)) : oracle::shifted(magnitude, -place);
       const bool rest = place > 0 && oracle::shifted(kept, place) != magnitude;
-      same = kept == found && rest == got.sticky && got.negative == (exact < 0) && (place <= 0 || oracle::bits_of(found) >= 65);
+      same = kept == found && rest == got.sticky && got.negative == (exact < 0) &&
+             (place <= 0 || oracle::bits_of(found) >= 65);
     }
     if (!same || sum.is_negative() != (exact < 0)) wrong.add([&] { return "sum " + std::to_string(n); });
   }

@@ -19,7 +19,9 @@ inline std::vector<std::vector<std::size_t>> chains_of(const Plan& plan, const D
   const auto length = static_cast<std::size_t>(plan.length);
   const auto run = static_cast<std::size_t>(plan.run != 0 ? plan.run : std::max(m.instruction_k, 1));
   for (std::size_t x = 0; x < k; ++x) {
-    const std::size_t chain = plan.order == SumOrder::chain ? 0 : plan.order == SumOrder::slice ? x / run % length : x / length;
+    const std::size_t chain = plan.order == SumOrder::chain   ? 0
+                              : plan.order == SumOrder::slice ? x / run % length
+                                                              : x / length;
     if (chain >= chains.size()) chains.resize(chain + 1);
     chains[chain].push_back(x);
   }
@@ -35,7 +37,9 @@ inline float value_in(Code code, const Format& f, float) {
   return sign * static_cast<float>(to_double(v.magnitude));
 }
 inline double value_in(Code code, const Format&, double) { return std::bit_cast<double>(code); }
-inline std::int32_t value_in(Code code, const Format&, std::int32_t) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(code)); }
+inline std::int32_t value_in(Code code, const Format&, std::int32_t) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(code));
+}
 
 inline Code code_in(float x, const Format& f, const narrow::Cast& cast) { return oracle::round(x, f, cast); }
 inline Code code_in(double x, const Format& f, const narrow::Cast& cast) { return oracle::round(x, f, cast); }
@@ -45,7 +49,8 @@ inline Code code_in(std::int32_t x, const Format& f, const narrow::Cast& cast) {
 }
 template <class T>
 T sum_of(T x, T y) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(y));
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(y));
   else return x + y;
 }
 
@@ -59,7 +64,8 @@ T joined(std::vector<T> parts, narrow::Join join, const Add& add) {
   }
   while (parts.size() > 1) {
     std::vector<T> next;
-    for (std::size_t i = 0; i < parts.size(); i += 2) next.push_back(i + 1 < parts.size() ? add(parts[i], parts[i + 1]) : parts[i]);
+    for (std::size_t i = 0; i < parts.size(); i += 2)
+      next.push_back(i + 1 < parts.size() ? add(parts[i], parts[i + 1]) : parts[i]);
     parts = next;
   }
   return parts[0];
@@ -75,7 +81,8 @@ template <class T>
 Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool with_c, const narrow::GemmOptions& o,
                      std::size_t i, std::size_t j) {
   const Format &acc = m.accumulator.format, out = o.output.value_or(acc);
-  const bool scaled = !o.scale_a.values.empty() || !o.scale_b.values.empty(), over_k = o.scale_a.inner + o.scale_b.inner != 0;
+  const bool scaled = !o.scale_a.values.empty() || !o.scale_b.values.empty(),
+             over_k = o.scale_a.inner + o.scale_b.inner != 0;
   const bool has_c = with_c && o.beta != 0;
   const bool c_starts = has_c && plan.order == SumOrder::chain && o.alpha == 1 && o.beta == 1 && !scaled;
   const Code c = p.c[i * p.cols + j];
@@ -99,12 +106,14 @@ Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool
   if constexpr (!std::is_integral_v<T>) {
     if (over_k)
       for (std::size_t s = 0; s < parts.size(); ++s)
-        sum = std::fma(static_cast<T>(scale_at(o.scale_a, i, first[s], p.k) * scale_at(o.scale_b, j, first[s], p.k)), parts[s], sum);
+        sum = std::fma(static_cast<T>(scale_at(o.scale_a, i, first[s], p.k) * scale_at(o.scale_b, j, first[s], p.k)),
+                       parts[s], sum);
   }
   if (!over_k && plan.join_in_output) {
     std::vector<Code> codes;
     for (const T part : parts) codes.push_back(code_in(part, out, o.output_cast));
-    sum = value_in(joined(codes, plan.join, [&](Code x, Code y) { return oracle::ieee_add(x, y, out, o.output_cast); }), out, T{});
+    sum = value_in(joined(codes, plan.join, [&](Code x, Code y) { return oracle::ieee_add(x, y, out, o.output_cast); }),
+                   out, T{});
   } else if (!over_k) {
     sum = joined(parts, plan.join, sum_of<T>);
     if (plan.order == SumOrder::promote) sum = sum_of(T{0}, sum);
@@ -122,15 +131,16 @@ Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool
     return code_in(factor == 1 ? value : value * factor, out, o.output_cast);
   };
   if constexpr (std::is_integral_v<T>) {
-    if (o.alpha == 1 && o.beta == 1 && !scaled) return code_in(has_c && !c_starts ? sum_of(sum, value_in(c, acc, T{})) : sum, out, o.output_cast);
+    if (o.alpha == 1 && o.beta == 1 && !scaled)
+      return code_in(has_c && !c_starts ? sum_of(sum, value_in(c, acc, T{})) : sum, out, o.output_cast);
     return finish(static_cast<float>(sum));
   } else {
     return finish(sum);
   }
 }
 
-inline Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool with_c, const narrow::GemmOptions& o,
-                            std::size_t i, std::size_t j) {
+inline Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool with_c,
+                            const narrow::GemmOptions& o, std::size_t i, std::size_t j) {
   if (m.is_integer()) return expected_output<std::int32_t>(m, plan, p, with_c, o, i, j);
   if (m.accumulator.format.mantissa_bits == 52) return expected_output<double>(m, plan, p, with_c, o, i, j);
   return expected_output<float>(m, plan, p, with_c, o, i, j);

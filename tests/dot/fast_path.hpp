@@ -29,7 +29,8 @@ void compare_outputs(const DotModel& m, const Problem& p, const Matrix& d, const
     for (std::size_t j = 0; j < p.cols; ++j) {
       const Code got = d.get(i, j);
       const std::optional<Code> want = quick(i, j);
-      if (want && *want != got) wrong.add([&] { return words(m, p, i, j) + ": gemm " + hex(got) + ", expected " + hex(*want); });
+      if (want && *want != got)
+        wrong.add([&] { return words(m, p, i, j) + ": gemm " + hex(got) + ", expected " + hex(*want); });
       if (want && (i * 7 + j) % 32 != 0) continue;
       const Code scalar = by_dot(m, p, i, j);
       if (scalar != got) wrong.add([&] { return words(m, p, i, j) + ": gemm " + hex(got) + ", dot " + hex(scalar); });
@@ -37,13 +38,14 @@ void compare_outputs(const DotModel& m, const Problem& p, const Matrix& d, const
 }
 
 // One product of matrices, all outputs compared. Returns how many.
-inline std::uint64_t compare_fast_path(const DotModel& m, Family family, std::size_t rows, std::size_t cols, std::size_t k,
-                                       std::uint64_t seed, Mismatches& wrong) {
+inline std::uint64_t compare_fast_path(const DotModel& m, Family family, std::size_t rows, std::size_t cols,
+                                       std::size_t k, std::uint64_t seed, Mismatches& wrong) {
   const Problem p = make_problem(m, family, rows, cols, k, seed);
   const Matrix d = product(m, {}, Matrices(m, p), true, {.threads = 1});
   using narrow::DotRule;
   const Format& acc = m.accumulator.format;
-  const bool native = m.rule == DotRule::fma_chain || m.rule == DotRule::multiply_add || m.rule == DotRule::pairwise || m.rule == DotRule::kahan;
+  const bool native = m.rule == DotRule::fma_chain || m.rule == DotRule::multiply_add || m.rule == DotRule::pairwise ||
+                      m.rule == DotRule::kahan;
   if (m.rule == DotRule::fused || m.rule == DotRule::fused_pair_then_add || m.rule == DotRule::fused_then_add)
     compare_outputs(m, p, d, QuickFused(m, p), wrong);
   else if (native && acc == narrow::find_format("fp32").value() && m.a.format.mantissa_bits <= 23)
@@ -51,7 +53,8 @@ inline std::uint64_t compare_fast_path(const DotModel& m, Family family, std::si
   else if (native && acc == narrow::find_format("fp64").value())
     compare_outputs(m, p, d, QuickNative<double>(m, p), wrong);
   else
-    compare_outputs(m, p, d, [&](std::size_t i, std::size_t j) { return std::optional(by_dot(m, p, i, j)); }, wrong);
+    compare_outputs(
+        m, p, d, [&](std::size_t i, std::size_t j) { return std::optional(by_dot(m, p, i, j)); }, wrong);
   return rows * cols;
 }
 

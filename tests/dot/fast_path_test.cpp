@@ -1,9 +1,10 @@
 // Does the fast path of gemm() give the bits of dot()?
+#include "dot/fast_path.hpp"
+
 #include <doctest/doctest.h>
 
 #include <chrono>
 
-#include "dot/fast_path.hpp"
 #include "support/scale.hpp"
 
 TEST_CASE("gemm: the fast path gives the bits of dot() for every arithmetic") {

@@ -26,13 +26,26 @@ const DotModel& model(const std::string& name) {
 }
 
 // One of each kind of arithmetic and accumulator.
-const char* const kinds[] = {"hopper.mma.f32.f16.f16.k16",   "hopper.mma.f16.f16.f16.k16",     "ampere.mma.f32.bf16.bf16.k16",
-                             "hopper.wgmma.f32.tf32.tf32",   "hopper.wgmma.f32.e4m3.e4m3",     "hopper.mma.f32.e4m3.e5m2.k32",
-                             "hopper.mma.f16.e5m2.e5m2.k32", "ada.mma.f32.e5m2.e4m3.k32",      "hopper.mma.f64.f64.f64.k16",
-                             "ampere.mma.s32.s8.s8.k32",     "ampere.mma.s32.s8.s8.k16.satfinite", "cdna1.mfma.f32.f16.f16.k16",
-                             "cdna2.mfma.f32.bf16.bf16.k8",  "cdna3.mfma.f32.e4m3fnuz.e5m2fnuz.k32", "software.fma.f32.f16.f16",
-                             "software.muladd.bf16.bf16.bf16", "software.pairwise.f32.f32.f32", "software.kahan.f32.bf16.bf16",
-                             "software.muladd.f64.f64.f64",  "blackwell.tcgen05.f32.e2m1.e2m1.nvf4",
+const char* const kinds[] = {"hopper.mma.f32.f16.f16.k16",
+                             "hopper.mma.f16.f16.f16.k16",
+                             "ampere.mma.f32.bf16.bf16.k16",
+                             "hopper.wgmma.f32.tf32.tf32",
+                             "hopper.wgmma.f32.e4m3.e4m3",
+                             "hopper.mma.f32.e4m3.e5m2.k32",
+                             "hopper.mma.f16.e5m2.e5m2.k32",
+                             "ada.mma.f32.e5m2.e4m3.k32",
+                             "hopper.mma.f64.f64.f64.k16",
+                             "ampere.mma.s32.s8.s8.k32",
+                             "ampere.mma.s32.s8.s8.k16.satfinite",
+                             "cdna1.mfma.f32.f16.f16.k16",
+                             "cdna2.mfma.f32.bf16.bf16.k8",
+                             "cdna3.mfma.f32.e4m3fnuz.e5m2fnuz.k32",
+                             "software.fma.f32.f16.f16",
+                             "software.muladd.bf16.bf16.bf16",
+                             "software.pairwise.f32.f32.f32",
+                             "software.kahan.f32.bf16.bf16",
+                             "software.muladd.f64.f64.f64",
+                             "blackwell.tcgen05.f32.e2m1.e2m1.nvf4",
                              "blackwell.tcgen05.f32.e4m3.e4m3.mxf8f6f4"};
 
 // zero_sign: a mask of the sign bit, where +0 and -0 count as equal.
@@ -44,11 +57,15 @@ void require_equal(const Matrix& x, const Matrix& y, const std::string& about, C
   for (std::size_t i = 0; i < x.rows(); ++i)
     for (std::size_t j = 0; j < x.cols(); ++j)
       if (x.get(i, j) != y.get(i, j) && !(is_zero(x.get(i, j)) && is_zero(y.get(i, j))))
-        wrong.add([&] { return std::to_string(i) + "," + std::to_string(j) + ": " + test::hex(x.get(i, j)) + ", " + test::hex(y.get(i, j)); });
+        wrong.add([&] {
+          return std::to_string(i) + "," + std::to_string(j) + ": " + test::hex(x.get(i, j)) + ", " +
+                 test::hex(y.get(i, j));
+        });
   wrong.require_none(about);
 }
 
-void require_expected(const DotModel& m, const Plan& plan, const Problem& p, bool with_c, const GemmOptions& options, const std::string& about) {
+void require_expected(const DotModel& m, const Plan& plan, const Problem& p, bool with_c, const GemmOptions& options,
+                      const std::string& about) {
   const Matrices x(m, p);
   GemmOptions slow = options;
   slow.one_by_one = true;
@@ -59,8 +76,8 @@ void require_expected(const DotModel& m, const Plan& plan, const Problem& p, boo
       const Code want = test::expected_output(m, plan, p, with_c, options, i, j);
       if (want != fast.get(i, j) || want != one_by_one.get(i, j))
         wrong.add([&] {
-          return std::to_string(i) + "," + std::to_string(j) + ": expected " + test::hex(want) + ", gemm " + test::hex(fast.get(i, j)) +
-                 ", one by one " + test::hex(one_by_one.get(i, j));
+          return std::to_string(i) + "," + std::to_string(j) + ": expected " + test::hex(want) + ", gemm " +
+                 test::hex(fast.get(i, j)) + ", one by one " + test::hex(one_by_one.get(i, j));
         });
     }
   wrong.require_none(std::string(m.name.view()) + ", " + narrow::plan_text(plan) + ", " + about);
@@ -71,25 +88,36 @@ const Family some_families[] = {Family::near_one, Family::window, Family::any_bi
 }  // namespace
 
 TEST_CASE("gemm: every order of sums is what its words say") {
-  const char* const plans[] = {"chain", "promote:64", "split:64", "split:96", "split:64,pairwise", "split:64,reversed", "split:32,pairwise",
-                               "slice:3,run=64", "slice:2,run=64,pairwise", "slice:4,run=32,reversed", "split:1024"};
+  const char* const plans[] = {"chain",
+                               "promote:64",
+                               "split:64",
+                               "split:96",
+                               "split:64,pairwise",
+                               "split:64,reversed",
+                               "split:32,pairwise",
+                               "slice:3,run=64",
+                               "slice:2,run=64,pairwise",
+                               "slice:4,run=32,reversed",
+                               "split:1024"};
   for (const char* name : kinds)
     for (const char* text : plans)
       for (const Family family : some_families)
         for (const bool with_c : {false, true}) {
           const DotModel& m = model(name);
           const std::size_t k = m.is_block_scaled() ? 256 : 203;
-          require_expected(m, parse_plan(text), test::make_problem(m, family, 3, 18, k, 3), with_c, {}, test::name(family));
+          require_expected(m, parse_plan(text), test::make_problem(m, family, 3, 18, k, 3), with_c, {},
+                           test::name(family));
         }
 }
 
 TEST_CASE("gemm: plans without multiples of a step are filled up with zero products") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.e4m3.e4m3.k32", "hopper.wgmma.f32.e5m2.e5m2", "ampere.mma.f16.f16.f16.k8",
-                           "software.fma.f32.f16.f16", "hopper.mma.s32.s8.s8.k32"})
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.e4m3.e4m3.k32", "hopper.wgmma.f32.e5m2.e5m2",
+                           "ampere.mma.f16.f16.f16.k8", "software.fma.f32.f16.f16", "hopper.mma.s32.s8.s8.k32"})
     for (const char* text : {"split:7", "promote:33", "slice:3,run=5", "slice:2", "split:1"})
       for (const Family family : some_families) {
         const DotModel& m = model(name);
-        require_expected(m, parse_plan(text), test::make_problem(m, family, 3, 17, 71, 5), false, {}, test::name(family));
+        require_expected(m, parse_plan(text), test::make_problem(m, family, 3, 17, 71, 5), false, {},
+                         test::name(family));
       }
 }
 
@@ -108,16 +136,18 @@ TEST_CASE("gemm: partial results can be rounded to the output and added there") 
 TEST_CASE("gemm: promote:128 is split:128 where there is no C, and every plan is chain where K is short") {
   for (const DotModel* row : test::distinct_models()) {
     const DotModel& m = *row;
-    const Problem p = test::make_problem(m, Family::near_one, 4, 20, 384, 1), q = test::make_problem(m, Family::near_one, 4, 20, 64, 2);
+    const Problem p = test::make_problem(m, Family::near_one, 4, 20, 384, 1),
+                  q = test::make_problem(m, Family::near_one, 4, 20, 64, 2);
     const Matrices x(m, p), y(m, q);
     // A sum that starts at +0 never is -0; only sums in software (without fused steps) give -0 at all.
     const bool software = m.generation == narrow::Generation::software || m.rule == narrow::DotRule::fma_chain;
     const Code zero_sign = software ? oracle::sign_bit(m.accumulator.format) : 0;
-    require_equal(test::product(m, parse_plan("promote:128"), x, false), test::product(m, parse_plan("split:128"), x, false),
-                  std::string(m.name.view()), zero_sign);
+    require_equal(test::product(m, parse_plan("promote:128"), x, false),
+                  test::product(m, parse_plan("split:128"), x, false), std::string(m.name.view()), zero_sign);
     const Matrix chain = test::product(m, {}, y, false);
     for (const char* text : {"promote:128", "split:64", "split:1408,pairwise", "slice:4,run=64", "streamk:1"})
-      require_equal(chain, test::product(m, parse_plan(text), y, false), std::string(m.name.view()) + " " + text, zero_sign);
+      require_equal(chain, test::product(m, parse_plan(text), y, false), std::string(m.name.view()) + " " + text,
+                    zero_sign);
   }
 }
 
@@ -138,7 +168,9 @@ TEST_CASE("gemm: stream-K is a split whose cuts depend on the tile") {
       for (std::size_t n = 0; n < s.segments.size(); ++n) {
         std::vector<Code> a, b;
         for (std::size_t at = s.segments[n].begin; at < s.segments[n].end; ++at)
-          if (s.order[at] >= 0) a.push_back(p.row(i)[static_cast<std::size_t>(s.order[at])]), b.push_back(p.col(j)[static_cast<std::size_t>(s.order[at])]);
+          if (s.order[at] >= 0)
+            a.push_back(p.row(i)[static_cast<std::size_t>(s.order[at])]),
+                b.push_back(p.col(j)[static_cast<std::size_t>(s.order[at])]);
         const float part = test::from_bits<float>(narrow::dot(m, a, b, 0));
         sum = n == 0 ? part : sum + part;
       }
@@ -164,7 +196,8 @@ TEST_CASE("gemm: layouts and gaps change nothing, and gaps are left alone") {
 }
 
 TEST_CASE("gemm: zero columns of A and rows of B change nothing where products are fused") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "hopper.mma.f16.e4m3.e4m3.k32", "ampere.mma.f32.tf32.tf32.k8"})
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "hopper.mma.f16.e4m3.e4m3.k32",
+                           "ampere.mma.f32.tf32.tf32.k8"})
     for (const Family family : test::families) {
       const DotModel& m = model(name);
       const Problem p = test::make_problem(m, family, 8, 20, 37, 6);
@@ -198,15 +231,17 @@ TEST_CASE("gemm: alpha and beta") {
           o.alpha = alpha, o.beta = beta;
           const Problem p = test::make_problem(m, family, 4, 18, 128, 12);
           for (const bool with_c : {false, true})
-            require_expected(m, parse_plan(text), p, with_c, o, "alpha " + std::to_string(alpha) + ", beta " + std::to_string(beta));
+            require_expected(m, parse_plan(text), p, with_c, o,
+                             "alpha " + std::to_string(alpha) + ", beta " + std::to_string(beta));
         }
 }
 
 TEST_CASE("gemm: every output format is rounded once, from the accumulator") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f16.f16.f16.k16", "hopper.mma.f64.f64.f64.k16", "ampere.mma.s32.s8.s8.k32",
-                           "software.muladd.bf16.bf16.bf16"})
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f16.f16.f16.k16", "hopper.mma.f64.f64.f64.k16",
+                           "ampere.mma.s32.s8.s8.k32", "software.muladd.bf16.bf16.bf16"})
     for (const test::Row& row : test::rows())
-      for (const narrow::Cast& cast : {narrow::Cast{}, narrow::Cast{.rounding = narrow::Rounding::toward_zero, .overflow = narrow::Overflow::saturate}}) {
+      for (const narrow::Cast& cast : {narrow::Cast{}, narrow::Cast{.rounding = narrow::Rounding::toward_zero,
+                                                       .overflow = narrow::Overflow::saturate}}) {
         const DotModel& m = model(name);
         GemmOptions o;
         o.output = row.format, o.output_cast = cast;
@@ -222,22 +257,27 @@ TEST_CASE("gemm: scales of a tensor, of rows and of blocks") {
   test::Dice dice(5);
   const std::size_t k = 300;
   const auto scales = [&](std::size_t lines, std::size_t outer, std::size_t inner, std::vector<float>& store) {
-    const std::size_t count = (outer == 0 ? 1 : (lines + outer - 1) / outer) * (inner == 0 ? 1 : (k + inner - 1) / inner);
+    const std::size_t count =
+        (outer == 0 ? 1 : (lines + outer - 1) / outer) * (inner == 0 ? 1 : (k + inner - 1) / inner);
     store.clear();
     for (std::size_t i = 0; i < count; ++i)
       store.push_back(std::ldexp(1.0f + static_cast<float>(dice.below(1000)) / 1000, dice.between(-8, 8)));
     return narrow::OperandScales{store, outer, inner};
   };
-  for (const auto& [name, rows, cols] : {std::tuple{"hopper.wgmma.f32.e4m3.e4m3", 131, 6}, {"hopper.wgmma.f32.e4m3.e4m3", 3, 140}, {"hopper.mma.f32.f16.f16.k16", 3, 131}}) {
+  for (const auto& [name, rows, cols] : {std::tuple{"hopper.wgmma.f32.e4m3.e4m3", 131, 6},
+                                         {"hopper.wgmma.f32.e4m3.e4m3", 3, 140},
+                                         {"hopper.mma.f32.f16.f16.k16", 3, 131}}) {
     const DotModel& m = model(name);
     const auto lines_a = static_cast<std::size_t>(rows), lines_b = static_cast<std::size_t>(cols);
     const Problem p = test::make_problem(m, Family::near_one, lines_a, lines_b, k, 21);
     std::vector<float> store_a, store_b;
-    const std::size_t shapes[][4] = {{0, 0, 0, 0}, {1, 0, 1, 0}, {1, 128, 1, 128}, {1, 128, 128, 128}, {128, 128, 128, 128}, {1, 0, 0, 128}};
+    const std::size_t shapes[][4] = {{0, 0, 0, 0},       {1, 0, 1, 0},         {1, 128, 1, 128},
+                                     {1, 128, 128, 128}, {128, 128, 128, 128}, {1, 0, 0, 128}};
     for (const auto& [outer_a, inner_a, outer_b, inner_b] : shapes) {
       GemmOptions o;
       o.scale_a = scales(lines_a, outer_a, inner_a, store_a), o.scale_b = scales(lines_b, outer_b, inner_b, store_b);
-      const std::string about = std::to_string(outer_a) + "x" + std::to_string(inner_a) + " and " + std::to_string(outer_b) + "x" + std::to_string(inner_b);
+      const std::string about = std::to_string(outer_a) + "x" + std::to_string(inner_a) + " and " +
+                                std::to_string(outer_b) + "x" + std::to_string(inner_b);
       require_expected(m, parse_plan("promote:128"), p, true, o, about);
       require_expected(m, parse_plan("split:64"), p, false, o, about);
       if (inner_a + inner_b == 0) require_expected(m, {}, p, true, o, about);
@@ -256,10 +296,10 @@ TEST_CASE("gemm: TF32 operands are 32-bit words: cut, or rounded before the prod
     test::run_gemm(m, parse_plan(plan), x.codes(), y.codes(), {}, d, {});
     return d.get(0, 0);
   };
-  CHECK(run(0x7F800001, 0x3F800000, "chain") == 0x7F800000);  // acts as Inf
-  CHECK(run(0x7F802000, 0x3F800000, "chain") == 0x7FFFFFFF);  // NaN
-  CHECK(run(0x3F801FFF, 0x3F800000, "chain") == 0x3F800000);  // 1
-  CHECK(run(0x00001FFF, 0x7F000000, "chain") == 0);           // a subnormal that is cut away
+  CHECK(run(0x7F800001, 0x3F800000, "chain") == 0x7F800000);      // acts as Inf
+  CHECK(run(0x7F802000, 0x3F800000, "chain") == 0x7FFFFFFF);      // NaN
+  CHECK(run(0x3F801FFF, 0x3F800000, "chain") == 0x3F800000);      // 1
+  CHECK(run(0x00001FFF, 0x7F000000, "chain") == 0);               // a subnormal that is cut away
   CHECK(run(0x3F801000, 0x3F800000, "chain,rne") == 0x3F800000);  // a tie to even
   CHECK(run(0x3F803000, 0x3F800000, "chain,rne") == 0x3F804000);
   CHECK(run(0x3F801001, 0x3F800000, "chain,rne") == 0x3F802000);
@@ -271,8 +311,9 @@ TEST_CASE("gemm: TF32 operands are 32-bit words: cut, or rounded before the prod
 
   // Whole products: rounding first and cutting then is cutting words that are already rounded.
   test::Dice dice(3);
-  for (const auto& [text, rounding] : {std::pair{"chain,rne", narrow::Rounding::nearest_even}, std::pair{"chain,rna", narrow::Rounding::nearest_away},
-                                       std::pair{"chain", narrow::Rounding::toward_zero}}) {
+  for (const auto& [text, rounding] :
+       {std::pair{"chain,rne", narrow::Rounding::nearest_even}, std::pair{"chain,rna", narrow::Rounding::nearest_away},
+        std::pair{"chain", narrow::Rounding::toward_zero}}) {
     Matrix a(20, 40, 4), b(40, 35, 4), ra(20, 40, 4), rb(40, 35, 4), d(20, 35, 4), e(20, 35, 4);
     const auto fill = [&, rounded = rounding](Matrix& x, Matrix& y) {
       for (std::size_t i = 0; i < x.rows(); ++i)
@@ -290,7 +331,8 @@ TEST_CASE("gemm: TF32 operands are 32-bit words: cut, or rounded before the prod
 }
 
 TEST_CASE("gemm: a NaN or Inf stays in its row and column") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "software.fma.f32.bf16.bf16", "software.muladd.e5m2.e5m2.e5m2"}) {
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "software.fma.f32.bf16.bf16",
+                           "software.muladd.e5m2.e5m2.e5m2"}) {
     const DotModel& m = model(name);
     Problem p = test::make_problem(m, Family::near_one, 37, 41, 70, 5);
     const Matrix clean = test::product(m, {}, Matrices(m, p));
@@ -340,7 +382,8 @@ TEST_CASE("gemm: a request that cannot be met is an error of one line") {
   };
   const Matrix a(3, 4, 2), b(4, 5, 2), c(3, 5, 4), wrong_b(5, 5, 2), wrong_c(5, 3, 4), bytes(3, 4, 1);
   Matrix d(3, 5, 4), wrong_d(3, 4, 4), narrow_d(3, 5, 2);
-  const auto run = [&](const Matrix& x, const Matrix& y, const Matrix& z, Matrix& out, const char* plan = "chain", const GemmOptions& o = {}) {
+  const auto run = [&](const Matrix& x, const Matrix& y, const Matrix& z, Matrix& out, const char* plan = "chain",
+                       const GemmOptions& o = {}) {
     return fails([&] { test::run_gemm(m, parse_plan(plan), x.codes(), y.codes(), z.codes(), out, o); });
   };
   CHECK_FALSE(run(a, b, c, d));
@@ -373,5 +416,6 @@ TEST_CASE("gemm: a request that cannot be met is an error of one line") {
   const DotModel& blocks = model("blackwell.tcgen05.f32.e2m1.e2m1.nvf4");
   const Matrix x(2, 64, 1), y(64, 2, 1);
   Matrix z(2, 2, 4);
-  CHECK(fails([&] { test::run_gemm(blocks, parse_plan("split:8"), x.codes(), y.codes(), {}, z, {}); }));  // cuts a block
+  CHECK(
+      fails([&] { test::run_gemm(blocks, parse_plan("split:8"), x.codes(), y.codes(), {}, z, {}); }));  // cuts a block
 }

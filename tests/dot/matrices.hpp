@@ -21,12 +21,19 @@ inline int code_bytes(const Format& f) {
 
 class Matrix {
  public:
-  Matrix(std::size_t rows, std::size_t cols, int bytes, narrow::Layout layout = narrow::Layout::row_major, std::size_t gap = 0)
-      : rows_(rows), cols_(cols), bytes_(bytes), layout_(layout),
+  Matrix(std::size_t rows, std::size_t cols, int bytes, narrow::Layout layout = narrow::Layout::row_major,
+         std::size_t gap = 0)
+      : rows_(rows),
+        cols_(cols),
+        bytes_(bytes),
+        layout_(layout),
         pitch_((layout == narrow::Layout::row_major ? cols : rows) + gap),
-        data_((layout == narrow::Layout::row_major ? rows : cols) * pitch_ * static_cast<std::size_t>(bytes) + 1, 0xA5) {}
+        data_((layout == narrow::Layout::row_major ? rows : cols) * pitch_ * static_cast<std::size_t>(bytes) + 1,
+              0xA5) {}
 
-  void set(std::size_t i, std::size_t j, Code code) { std::memcpy(&data_[at(i, j)], &code, static_cast<std::size_t>(bytes_)); }
+  void set(std::size_t i, std::size_t j, Code code) {
+    std::memcpy(&data_[at(i, j)], &code, static_cast<std::size_t>(bytes_));
+  }
   Code get(std::size_t i, std::size_t j) const {
     Code code = 0;
     std::memcpy(&code, &data_[at(i, j)], static_cast<std::size_t>(bytes_));
@@ -79,23 +86,24 @@ struct Matrices {
   std::vector<std::uint8_t> block_a, block_b;
 
   Matrices(const DotModel& m, const Problem& p, const Layouts& l = {})
-      : a(p.rows, p.k, code_bytes(m.a.format), l.a, l.gap), b(p.k, p.cols, code_bytes(m.b.format), l.b, l.gap),
+      : a(p.rows, p.k, code_bytes(m.a.format), l.a, l.gap),
+        b(p.k, p.cols, code_bytes(m.b.format), l.b, l.gap),
         c(p.rows, p.cols, code_bytes(m.accumulator.format), l.c, l.gap) {
     for (std::size_t i = 0; i < p.rows; ++i)
       for (std::size_t k = 0; k < p.k; ++k) a.set(i, k, matrix_code(p.a[i * p.k + k], m.a.format, i + k));
     for (std::size_t j = 0; j < p.cols; ++j)
       for (std::size_t k = 0; k < p.k; ++k) b.set(k, j, matrix_code(p.b[j * p.k + k], m.b.format, j + k));
     for (std::size_t i = 0; i < p.rows; ++i)
-      for (std::size_t j = 0; j < p.cols; ++j)
-        c.set(i, j, p.c[i * p.cols + j]);
+      for (std::size_t j = 0; j < p.cols; ++j) c.set(i, j, p.c[i * p.cols + j]);
     block_a.assign(p.scale_a.begin(), p.scale_a.end());
     block_b.assign(p.scale_b.begin(), p.scale_b.end());
   }
 };
 
 // gemm into a matrix of the output's width.
-inline void run_gemm(const DotModel& m, const narrow::Plan& plan, const narrow::CodeMatrix& a, const narrow::CodeMatrix& b,
-                     const narrow::CodeMatrix& c, Matrix& d, const narrow::GemmOptions& options) {
+inline void run_gemm(const DotModel& m, const narrow::Plan& plan, const narrow::CodeMatrix& a,
+                     const narrow::CodeMatrix& b, const narrow::CodeMatrix& c, Matrix& d,
+                     const narrow::GemmOptions& options) {
   switch (d.bytes()) {
     case 1: return narrow::gemm(m, plan, a, b, c, d.view<std::uint8_t>(), options);
     case 2: return narrow::gemm(m, plan, a, b, c, d.view<std::uint16_t>(), options);

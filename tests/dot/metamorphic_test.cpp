@@ -17,7 +17,8 @@ using test::Problem;
 namespace {
 
 Code by_dot(const DotModel& m, const Problem& p) {
-  return m.is_block_scaled() ? narrow::dot_scaled(m, p.a, p.b, p.scale_a, p.scale_b, p.c[0]) : narrow::dot(m, p.a, p.b, p.c[0]);
+  return m.is_block_scaled() ? narrow::dot_scaled(m, p.a, p.b, p.scale_a, p.scale_b, p.c[0])
+                             : narrow::dot(m, p.a, p.b, p.c[0]);
 }
 
 std::vector<const DotModel*> rows_with(std::initializer_list<DotRule> rules) {
@@ -51,17 +52,25 @@ void shuffle_within_groups(const DotModel& m, Problem& p, test::Dice& dice) {
   }
 }
 
-const std::initializer_list<DotRule> fused_rules = {DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add,
-                                                    DotRule::block_fused, DotRule::block_groups};
-const std::initializer_list<DotRule> stepwise_rules = {
-    DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add, DotRule::block_fused, DotRule::block_groups,
-    DotRule::integer, DotRule::integer_saturating, DotRule::exact, DotRule::two_stage, DotRule::two_stage_halves};
+const std::initializer_list<DotRule> fused_rules = {
+    DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add, DotRule::block_fused, DotRule::block_groups};
+const std::initializer_list<DotRule> stepwise_rules = {DotRule::fused,
+                                                       DotRule::fused_pair_then_add,
+                                                       DotRule::fused_then_add,
+                                                       DotRule::block_fused,
+                                                       DotRule::block_groups,
+                                                       DotRule::integer,
+                                                       DotRule::integer_saturating,
+                                                       DotRule::exact,
+                                                       DotRule::two_stage,
+                                                       DotRule::two_stage_halves};
 
 std::size_t two_instructions(const DotModel& m) { return 2 * static_cast<std::size_t>(m.instruction_k); }
 
 // Runs change() on copies of problems of every family; the result must be expected(result before).
 template <class Change, class Expected>
-void require_same(std::initializer_list<DotRule> rules, const char* what, const Change& change, const Expected& expected) {
+void require_same(std::initializer_list<DotRule> rules, const char* what, const Change& change,
+                  const Expected& expected) {
   const std::uint64_t each = test::scaled(40, 4);
   for (const DotModel* m : rows_with(rules)) {
     test::Mismatches wrong;
@@ -73,7 +82,10 @@ void require_same(std::initializer_list<DotRule> rules, const char* what, const 
         if (!change(*m, q, dice, family)) continue;
         const Code before = by_dot(*m, p), want = expected(*m, before), got = by_dot(*m, q);
         if (want != got)
-          wrong.add([&] { return std::string(test::name(family)) + " " + std::to_string(n) + ": " + test::hex(before) + " became " + test::hex(got); });
+          wrong.add([&] {
+            return std::string(test::name(family)) + " " + std::to_string(n) + ": " + test::hex(before) + " became " +
+                   test::hex(got);
+          });
       }
     wrong.require_none(std::string(what) + ", " + std::string(m->name.view()));
   }
@@ -95,10 +107,13 @@ bool times_power(Code& code, const narrow::Format& f, int s) {
 }  // namespace
 
 TEST_CASE("dot: products of one step may come in any order") {
-  require_same(stepwise_rules, "permuted", [](const DotModel& m, Problem& p, test::Dice& dice, Family) {
-    shuffle_within_groups(m, p, dice);
-    return true;
-  }, unchanged);
+  require_same(
+      stepwise_rules, "permuted",
+      [](const DotModel& m, Problem& p, test::Dice& dice, Family) {
+        shuffle_within_groups(m, p, dice);
+        return true;
+      },
+      unchanged);
 }
 
 TEST_CASE("dot: the operands may change their roles") {
@@ -111,23 +126,30 @@ TEST_CASE("dot: the operands may change their roles") {
         const Problem p = test::make_problem(*m, family, 1, 1, two_instructions(*m), n);
         Problem q = p;
         std::swap(q.a, q.b), std::swap(q.scale_a, q.scale_b);
-        if (by_dot(*m, p) != by_dot(*m, q)) wrong.add([&] { return std::string(test::name(family)) + " " + std::to_string(n); });
+        if (by_dot(*m, p) != by_dot(*m, q))
+          wrong.add([&] { return std::string(test::name(family)) + " " + std::to_string(n); });
       }
     wrong.require_none(std::string(m->name.view()));
   }
 }
 
 TEST_CASE("dot: a negated A and C negate D, zeros and NaN aside") {
-  const std::initializer_list<DotRule> rules = {DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add,
-                                                DotRule::block_fused, DotRule::block_groups, DotRule::exact};
-  require_same(rules, "negated", [](const DotModel& m, Problem& p, test::Dice&, Family) {
-    for (Code& x : p.a) x = test::negated(x, m.a.format);
-    p.c[0] = test::negated(p.c[0], m.accumulator.format);
-    return true;
-  }, [](const DotModel& m, Code d) {
-    const auto& f = m.accumulator.format;
-    return oracle::value_of(d, f).kind == oracle::Kind::nan || (d & oracle::below_sign(f)) == 0 ? d : d ^ oracle::sign_bit(f);
-  });
+  const std::initializer_list<DotRule> rules = {DotRule::fused,          DotRule::fused_pair_then_add,
+                                                DotRule::fused_then_add, DotRule::block_fused,
+                                                DotRule::block_groups,   DotRule::exact};
+  require_same(
+      rules, "negated",
+      [](const DotModel& m, Problem& p, test::Dice&, Family) {
+        for (Code& x : p.a) x = test::negated(x, m.a.format);
+        p.c[0] = test::negated(p.c[0], m.accumulator.format);
+        return true;
+      },
+      [](const DotModel& m, Code d) {
+        const auto& f = m.accumulator.format;
+        return oracle::value_of(d, f).kind == oracle::Kind::nan || (d & oracle::below_sign(f)) == 0
+                   ? d
+                   : d ^ oracle::sign_bit(f);
+      });
 }
 
 TEST_CASE("dot: CDNA 3 floors, so there a negated A does not always negate D") {
@@ -167,7 +189,10 @@ TEST_CASE("dot: powers of two on A and C move D, away from the ends of the range
         if (!fits) continue;
         ++compared;
         const Code got = by_dot(*m, q);
-        if (want != got) wrong.add([&] { return std::to_string(n) + " by 2^" + std::to_string(s) + ": " + test::hex(want) + ", " + test::hex(got); });
+        if (want != got)
+          wrong.add([&] {
+            return std::to_string(n) + " by 2^" + std::to_string(s) + ": " + test::hex(want) + ", " + test::hex(got);
+          });
       }
     }
     wrong.require_none(std::string(m->name.view()));
@@ -176,32 +201,36 @@ TEST_CASE("dot: powers of two on A and C move D, away from the ends of the range
 }
 
 TEST_CASE("dot: zero products inside a step and zero steps after the last change nothing") {
-  require_same(fused_rules, "zeros moved", [](const DotModel& m, Problem& p, test::Dice&, Family) {
-    // The last product of the second instruction is dropped on both sides; so is what follows it here.
-    p.a.back() = 0, p.b.back() = 0;
-    const auto block = static_cast<std::size_t>(std::max(m.scale_block, 1));
-    p.a.resize(p.k + 2 * static_cast<std::size_t>(m.instruction_k) + block), p.b.resize(p.a.size());
-    const std::size_t blocks = (p.a.size() + block - 1) / block;
-    if (m.is_block_scaled()) {
-      p.scale_a.resize(blocks, static_cast<Code>(m.scale.bias) << m.scale.mantissa_bits);
-      p.scale_b.resize(blocks, static_cast<Code>(m.scale.bias) << m.scale.mantissa_bits);
-    }
-    // Compare with the plain problem whose last product is zero: make that so by comparing against itself.
-    Problem plain = p;
-    plain.a.resize(p.k), plain.b.resize(p.k);
-    if (m.is_block_scaled()) plain.scale_a.resize(p.blocks(m)), plain.scale_b.resize(p.blocks(m));
-    const Code long_one = by_dot(m, p), short_one = by_dot(m, plain);
-    CHECK(long_one == short_one);
-    plain.a.pop_back(), plain.b.pop_back();
-    const bool same_blocks = (plain.a.size() + block - 1) / block == p.blocks(m);
-    if (same_blocks || !m.is_block_scaled()) CHECK(by_dot(m, plain) == short_one);
-    return false;
-  }, unchanged);
+  require_same(
+      fused_rules, "zeros moved",
+      [](const DotModel& m, Problem& p, test::Dice&, Family) {
+        // The last product of the second instruction is dropped on both sides; so is what follows it here.
+        p.a.back() = 0, p.b.back() = 0;
+        const auto block = static_cast<std::size_t>(std::max(m.scale_block, 1));
+        p.a.resize(p.k + 2 * static_cast<std::size_t>(m.instruction_k) + block), p.b.resize(p.a.size());
+        const std::size_t blocks = (p.a.size() + block - 1) / block;
+        if (m.is_block_scaled()) {
+          p.scale_a.resize(blocks, static_cast<Code>(m.scale.bias) << m.scale.mantissa_bits);
+          p.scale_b.resize(blocks, static_cast<Code>(m.scale.bias) << m.scale.mantissa_bits);
+        }
+        // Compare with the plain problem whose last product is zero: make that so by comparing against itself.
+        Problem plain = p;
+        plain.a.resize(p.k), plain.b.resize(p.k);
+        if (m.is_block_scaled()) plain.scale_a.resize(p.blocks(m)), plain.scale_b.resize(p.blocks(m));
+        const Code long_one = by_dot(m, p), short_one = by_dot(m, plain);
+        CHECK(long_one == short_one);
+        plain.a.pop_back(), plain.b.pop_back();
+        const bool same_blocks = (plain.a.size() + block - 1) / block == p.blocks(m);
+        if (same_blocks || !m.is_block_scaled()) CHECK(by_dot(m, plain) == short_one);
+        return false;
+      },
+      unchanged);
 }
 
 TEST_CASE("dot: the order of steps matters where results are rounded in between, and nowhere else") {
   for (const DotModel* m : rows_with(stepwise_rules)) {
-    const std::size_t step = static_cast<std::size_t>(m->rule == DotRule::fused ? m->products_per_step : m->instruction_k);
+    const std::size_t step =
+        static_cast<std::size_t>(m->rule == DotRule::fused ? m->products_per_step : m->instruction_k);
     bool matters = false;
     for (std::uint64_t n = 0; n < 3000 && !matters; ++n) {
       const Family family = m->is_integer() ? Family::overflow : n % 2 == 0 ? Family::near_one : Family::ties;
@@ -220,7 +249,8 @@ TEST_CASE("dot: the order of steps matters where results are rounded in between,
       std::rotate(q.scale_b.begin(), q.scale_b.begin() + blocks, q.scale_b.end());
       matters = by_dot(*m, p) != by_dot(*m, q);
     }
-    // The clamp is seen where a step can take back what another one added: not with unsigned bytes in the A of this test.
+    // The clamp is seen where a step can take back what another one added: not with unsigned bytes in the A of this
+    // test.
     const bool clamps = m->rule != DotRule::integer_saturating || m->a.format.has_sign;
     CHECK_MESSAGE(matters == (m->rule != DotRule::integer && clamps), std::string(m->name.view()));
   }

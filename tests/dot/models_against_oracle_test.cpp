@@ -54,7 +54,8 @@ void compare(const DotModel& m, test::Family family, std::uint64_t count, test::
 TEST_CASE("dot: every arithmetic of the table gives the oracle's bits") {
   const auto models = test::distinct_models();
   const std::uint64_t each = test::scaled(300, 8);
-  MESSAGE(models.size() << " arithmetics, " << each << " dot products in each of " << std::size(test::families) << " families");
+  MESSAGE(models.size() << " arithmetics, " << each << " dot products in each of " << std::size(test::families)
+                        << " families");
   std::vector<test::Mismatches> wrong(models.size());
   narrow::parallel_parts(models.size(), 1, 0, [&](std::size_t begin, std::size_t) {
     for (const test::Family family : test::families) compare(*models[begin], family, each, wrong[begin]);

@@ -1,11 +1,12 @@
 // Plans as text, and the chains that they mean.
+#include "narrow/dot/plan.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <set>
 
 #include "narrow/base/error.hpp"
-#include "narrow/dot/plan.hpp"
 
 using narrow::DotModel;
 using narrow::Plan;
@@ -13,14 +14,29 @@ using narrow::Schedule;
 
 namespace {
 
-const char* const texts[] = {"chain",           "chain,rne",           "chain,rna",       "promote:128",
-                             "promote:512,rne", "split:1408",          "split:192,rne",   "split:64,pairwise",
-                             "split:64,reversed", "split:64,output",   "split:64,pairwise,output,rna", "slice:4",
-                             "slice:3,run=8",   "slice:4,pairwise,run=32", "streamk:132", "streamk:7,tile=64x32x16",
-                             "streamk:1",       "split:1",             "split:1073741824"};
-const char* const models[] = {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "hopper.mma.f32.e4m3.e4m3.k32",
-                              "ampere.mma.f32.tf32.tf32.k8", "ampere.mma.f64.f64.f64.k4", "software.pairwise.f32.f16.f16",
-                              "cdna3.mfma.f32.f16.f16.k16", "blackwell.tcgen05.f32.e2m1.e2m1.nvf4"};
+const char* const texts[] = {"chain",
+                             "chain,rne",
+                             "chain,rna",
+                             "promote:128",
+                             "promote:512,rne",
+                             "split:1408",
+                             "split:192,rne",
+                             "split:64,pairwise",
+                             "split:64,reversed",
+                             "split:64,output",
+                             "split:64,pairwise,output,rna",
+                             "slice:4",
+                             "slice:3,run=8",
+                             "slice:4,pairwise,run=32",
+                             "streamk:132",
+                             "streamk:7,tile=64x32x16",
+                             "streamk:1",
+                             "split:1",
+                             "split:1073741824"};
+const char* const models[] = {"hopper.mma.f32.f16.f16.k16",   "hopper.wgmma.f32.e4m3.e4m3",
+                              "hopper.mma.f32.e4m3.e4m3.k32", "ampere.mma.f32.tf32.tf32.k8",
+                              "ampere.mma.f64.f64.f64.k4",    "software.pairwise.f32.f16.f16",
+                              "cdna3.mfma.f32.f16.f16.k16",   "blackwell.tcgen05.f32.e2m1.e2m1.nvf4"};
 const std::size_t lengths[] = {0, 1, 7, 15, 16, 17, 63, 64, 100, 128, 129, 192, 1000, 4096};
 
 const DotModel& model(const char* name) {
@@ -49,12 +65,36 @@ TEST_CASE("plan: texts are read and written alike") {
 }
 
 TEST_CASE("plan: a text that is no plan throws one line that says what a plan is") {
-  const std::string bad[] = {"", "chains", "chain:1", "chain,", ",chain", "chain,,rne", "promote", "promote:", "promote:0",
-                             "promote:-1", "promote:1x", "promote: 128", "split:99999999999999999999", "split:1073741825",
-                             "split:128,", "split:128,fast", "split:128,tile=1x1x1", "slice:4,run=", "slice:4,run=0",
-                             "streamk:0", "streamk:4,tile=128x128", "streamk:4,tile=128x128x0", "streamk:4,tile=1x1x1x1",
-                             "streamk:4,tile=axbxc", "chain,pairwise", "CHAIN", "split:128\n", std::string("split:1\0", 8),
-                             "promote:128,pairwise", std::string(10000, 'x')};
+  const std::string bad[] = {"",
+                             "chains",
+                             "chain:1",
+                             "chain,",
+                             ",chain",
+                             "chain,,rne",
+                             "promote",
+                             "promote:",
+                             "promote:0",
+                             "promote:-1",
+                             "promote:1x",
+                             "promote: 128",
+                             "split:99999999999999999999",
+                             "split:1073741825",
+                             "split:128,",
+                             "split:128,fast",
+                             "split:128,tile=1x1x1",
+                             "slice:4,run=",
+                             "slice:4,run=0",
+                             "streamk:0",
+                             "streamk:4,tile=128x128",
+                             "streamk:4,tile=128x128x0",
+                             "streamk:4,tile=1x1x1x1",
+                             "streamk:4,tile=axbxc",
+                             "chain,pairwise",
+                             "CHAIN",
+                             "split:128\n",
+                             std::string("split:1\0", 8),
+                             "promote:128,pairwise",
+                             std::string(10000, 'x')};
   for (const std::string& text : bad) {
     CAPTURE(text);
     try {
@@ -128,7 +168,8 @@ TEST_CASE("plan: the chains of each order") {
   const auto firsts = [&](const char* text, std::size_t k, std::size_t row = 0, std::size_t col = 0) {
     const Schedule s = narrow::make_schedule(narrow::parse_plan(text), m, k, 256, 256, row, col);
     std::vector<std::int32_t> first;
-    for (const narrow::Segment& segment : s.segments) first.push_back(segment.begin < segment.end ? s.order[segment.begin] : -1);
+    for (const narrow::Segment& segment : s.segments)
+      first.push_back(segment.begin < segment.end ? s.order[segment.begin] : -1);
     return first;
   };
   using List = std::vector<std::int32_t>;
@@ -161,7 +202,8 @@ TEST_CASE("plan: stream-K cuts all tiles as the workers' shares say") {
     const std::size_t rows = 96, cols = 40, k = 32 * 11, tiles = 9, steps = 11;
     // Worker w starts at step w * share + min(w, rest) of all tiles.
     std::set<std::size_t> starts;
-    const std::size_t share = tiles * steps / static_cast<std::size_t>(workers), rest = tiles * steps % static_cast<std::size_t>(workers);
+    const std::size_t share = tiles * steps / static_cast<std::size_t>(workers),
+                      rest = tiles * steps % static_cast<std::size_t>(workers);
     for (std::size_t w = 0; w < static_cast<std::size_t>(workers); ++w) starts.insert(w * share + std::min(w, rest));
     for (std::size_t tile = 0; tile < tiles; ++tile) {
       const Schedule s = narrow::make_schedule(plan, m, k, rows, cols, tile / 3 * 32 + 5, tile % 3 * 16 + 3);

@@ -30,25 +30,25 @@ class Dice {
 };
 
 enum class Family {
-  any_bits,         // NaN and Inf as often as their codes
-  finite,           // any finite code
-  near_one,         // exponents -2 to 1
-  window,           // exponents around the alignment limit: terms that are kept, cut and lost beside each other
-  cancellation,     // pairs of products that cancel, some but for an ulp
-  subnormal,        // one factor below the normal range, the other anything
-  zeros,            // zeros whose partners are huge beside small products
-  overflow,         // at the end of the range of the operands, of the products and of the accumulator
-  ties,             // powers of two, so that sums lie on or next to the middle of two results
-  chained,          // results of the same size as the addend: every step of a chain rounds
-  tiny,             // sums around the floor of the largest exponent, next to the smallest results
-  carry             // all mantissas full and of one sign: the largest sums that an adder must hold
+  any_bits,      // NaN and Inf as often as their codes
+  finite,        // any finite code
+  near_one,      // exponents -2 to 1
+  window,        // exponents around the alignment limit: terms that are kept, cut and lost beside each other
+  cancellation,  // pairs of products that cancel, some but for an ulp
+  subnormal,     // one factor below the normal range, the other anything
+  zeros,         // zeros whose partners are huge beside small products
+  overflow,      // at the end of the range of the operands, of the products and of the accumulator
+  ties,          // powers of two, so that sums lie on or next to the middle of two results
+  chained,       // results of the same size as the addend: every step of a chain rounds
+  tiny,          // sums around the floor of the largest exponent, next to the smallest results
+  carry          // all mantissas full and of one sign: the largest sums that an adder must hold
 };
-inline constexpr Family families[] = {Family::any_bits, Family::finite,   Family::near_one, Family::window,
-                                      Family::cancellation, Family::subnormal, Family::zeros, Family::overflow,
-                                      Family::ties, Family::chained, Family::tiny, Family::carry};
+inline constexpr Family families[] = {Family::any_bits,     Family::finite,    Family::near_one, Family::window,
+                                      Family::cancellation, Family::subnormal, Family::zeros,    Family::overflow,
+                                      Family::ties,         Family::chained,   Family::tiny,     Family::carry};
 inline const char* name(Family f) {
-  static constexpr const char* names[] = {"any bits", "finite", "near one", "window",   "cancellation",
-                                          "subnormal", "zeros", "overflow", "ties",     "chained", "tiny", "carry"};
+  static constexpr const char* names[] = {"any bits", "finite",   "near one", "window",  "cancellation", "subnormal",
+                                          "zeros",    "overflow", "ties",     "chained", "tiny",         "carry"};
   return names[static_cast<int>(f)];
 }
 
@@ -97,7 +97,9 @@ inline Code power_code(const Format& f, bool negative, int exponent) {
     return (Code{1} << std::max(0, exponent - low)) | (negative ? oracle::sign_bit(f) : 0);
   return code_of(f, negative, exponent, 0);
 }
-inline Code negated(Code code, const Format& f) { return (code & oracle::below_sign(f)) == 0 ? code : code ^ oracle::sign_bit(f); }
+inline Code negated(Code code, const Format& f) {
+  return (code & oracle::below_sign(f)) == 0 ? code : code ^ oracle::sign_bit(f);
+}
 
 inline Code any_code(Dice& dice, const Format& f) { return dice.bits() >> (64 - oracle::width(f)); }
 inline Code finite_code(Dice& dice, const Format& f) {
@@ -123,7 +125,10 @@ struct Range {
   int floor;  // of the largest exponent
   int scale;  // what the two scales of a block add to exponents in the family `tiny`
   explicit Range(const DotModel& m)
-      : a(m.a.format), b(m.b.format), acc(m.accumulator.format), result(m.result),
+      : a(m.a.format),
+        b(m.b.format),
+        acc(m.accumulator.format),
+        result(m.result),
         kept(m.fraction_bits > 0 ? m.fraction_bits : m.result.mantissa_bits + 1),
         floor(m.fraction_bits > 0 ? m.exponent_floor : oracle::min_exponent(acc)),
         scale(m.is_block_scaled() && !m.scale.has_sign ? m.exponent_floor / 2 * 2 : 0) {}
@@ -141,7 +146,8 @@ inline void share(Dice& dice, const Range& r, int e, Place& p) {
   const int low_a = oracle::min_exponent(r.a), high_a = max_exponent(r.a);
   const int low_b = oracle::min_exponent(r.b), high_b = max_exponent(r.b);
   const int low = std::max(low_a, e - high_b), high = std::min(high_a, e - low_b);
-  p.ea = low <= high ? dice.between(low, high) : (e < low_a + low_b ? std::max(e - low_b, low_a - r.a.mantissa_bits) : high_a);
+  p.ea = low <= high ? dice.between(low, high)
+                     : (e < low_a + low_b ? std::max(e - low_b, low_a - r.a.mantissa_bits) : high_a);
   p.eb = std::clamp(e - p.ea, low_b - r.b.mantissa_bits, high_b);
 }
 
@@ -155,8 +161,15 @@ inline std::vector<Place> places(Dice& dice, const Range& r, Family family, std:
   int center = dice.between(std::max(lowest / 2, acc_low / 2), std::min(highest / 2, acc_high / 2));
   if (dice.one_in(3)) center = std::clamp(acc_low + dice.between(-12, 4), lowest, highest);
   const int spread = dice.between(0, r.kept + 8), reach = dice.one_in(3) ? 200 : 0;
-  const int near[] = {0, 0, -r.result.mantissa_bits, -r.result.mantissa_bits - 1, -r.result.mantissa_bits - 2,
-                      -r.kept - 1, -r.kept, -r.kept + 1, -1};
+  const int near[] = {0,
+                      0,
+                      -r.result.mantissa_bits,
+                      -r.result.mantissa_bits - 1,
+                      -r.result.mantissa_bits - 2,
+                      -r.kept - 1,
+                      -r.kept,
+                      -r.kept + 1,
+                      -1};
   for (std::size_t i = 0; i < k; ++i) {
     Place& p = list[i];
     switch (family) {
@@ -191,7 +204,8 @@ inline std::vector<Place> places(Dice& dice, const Range& r, Family family, std:
         break;
       case Family::tiny:
         // Multiples of the smallest result (or of half of it), now and then the last bit that the floor keeps.
-        share(dice, r, (dice.one_in(8) ? r.floor - r.kept + dice.between(-2, 2) : smallest + dice.between(-1, 3)) - r.scale, p);
+        share(dice, r,
+              (dice.one_in(8) ? r.floor - r.kept + dice.between(-2, 2) : smallest + dice.between(-1, 3)) - r.scale, p);
         break;
       default: break;
     }
@@ -240,9 +254,10 @@ inline Code scale_code(Dice& dice, const Format& f, Family family, int highest) 
   if (family == Family::any_bits) return dice.one_in(20) ? any_code(dice, f) : finite_code(dice, f);
   if (family == Family::finite) return finite_code(dice, f);
   if (family == Family::subnormal) return static_cast<Code>(dice.below(8));
-  if (family == Family::overflow && f.has_sign) return oracle::largest_magnitude(f, false) - static_cast<Code>(dice.below(70));
+  if (family == Family::overflow && f.has_sign)
+    return oracle::largest_magnitude(f, false) - static_cast<Code>(dice.below(70));
   Code one = static_cast<Code>(f.bias) << f.mantissa_bits;
-  if (family == Family::tiny && !f.has_sign) one -= 66;      // two of them: about the floor of FP32
+  if (family == Family::tiny && !f.has_sign) one -= 66;  // two of them: about the floor of FP32
   if (family == Family::overflow) one += static_cast<Code>((127 - highest) / 2);  // the products reach its end
   const int spread = family == Family::near_one || family == Family::tiny || family == Family::overflow ? 2 : 20;
   const Code sign = f.has_sign && dice.one_in(16) ? oracle::sign_bit(f) : 0;
@@ -268,7 +283,8 @@ inline Problem integer_problem(const DotModel& m, Family family, Problem p, Dice
 inline Problem make_problem(const DotModel& m, Family family, std::size_t rows, std::size_t cols, std::size_t k,
                             std::uint64_t seed) {
   Dice dice(seed);
-  Problem p{rows, cols, k, std::vector<Code>(rows * k), std::vector<Code>(k * cols), std::vector<Code>(rows * cols), {}, {}};
+  Problem p{rows, cols, k, std::vector<Code>(rows * k), std::vector<Code>(k * cols), std::vector<Code>(rows * cols),
+            {},   {}};
   if (m.is_integer()) return integer_problem(m, family, std::move(p), dice);
   const Range r(m);
   const std::vector<Place> list = places(dice, r, family, k);
@@ -286,8 +302,8 @@ inline Problem make_problem(const DotModel& m, Family family, std::size_t rows, 
   for (std::size_t j = 0; j < cols; ++j)
     for (std::size_t x = 0; x < k; ++x) {
       const Place& at = list[x];
-      p.b[j * k + x] = at.like < 0 ? operand(dice, r.b, family, at.zero_b, at.eb, at.width)
-                                   : negated(p.b[j * k + x - 1], r.b);
+      p.b[j * k + x] =
+          at.like < 0 ? operand(dice, r.b, family, at.zero_b, at.eb, at.width) : negated(p.b[j * k + x - 1], r.b);
     }
   // Outputs outnumber everything else: their addends come from a pool.
   std::vector<Code> pool(std::min<std::size_t>(rows * cols, 1021));

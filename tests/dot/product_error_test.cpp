@@ -37,7 +37,8 @@ Rational exact_value(const DotModel& m, const test::Problem& p, std::size_t i, s
 }  // namespace
 
 TEST_CASE("product_error: largest and mean relative error are those of rational arithmetic") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "hopper.mma.f16.f16.f16.k16", "ampere.mma.f32.tf32.tf32.k8"})
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "hopper.mma.f16.f16.f16.k16",
+                           "ampere.mma.f32.tf32.tf32.k8"})
     for (const bool with_c : {false, true}) {
       const DotModel* m = narrow::find_dot_model(name);
       REQUIRE(m != nullptr);
@@ -59,8 +60,8 @@ TEST_CASE("product_error: largest and mean relative error are those of rational 
           if (relative > largest) largest = relative, row = i, col = j;
           total += relative, bits += lost, most_bits = std::max(most_bits, lost);
         }
-      const narrow::ProductError e =
-          narrow::product_error(*m, x.a.codes(), x.b.codes(), with_c ? x.c.codes() : narrow::CodeMatrix{}, d.codes(), f);
+      const narrow::ProductError e = narrow::product_error(*m, x.a.codes(), x.b.codes(),
+                                                           with_c ? x.c.codes() : narrow::CodeMatrix{}, d.codes(), f);
       CAPTURE(std::string(name));
       CHECK(e.outputs == 9 * 14);
       CHECK(e.compared == compared);
@@ -71,8 +72,8 @@ TEST_CASE("product_error: largest and mean relative error are those of rational 
       CHECK(std::abs(e.mean_bits_lost - bits / static_cast<double>(compared)) <= of_bits);
       CHECK(e.worst_row == row);
       CHECK(e.worst_col == col);
-      const narrow::ProductError some =
-          narrow::product_error(*m, x.a.codes(), x.b.codes(), with_c ? x.c.codes() : narrow::CodeMatrix{}, d.codes(), f, 10);
+      const narrow::ProductError some = narrow::product_error(
+          *m, x.a.codes(), x.b.codes(), with_c ? x.c.codes() : narrow::CodeMatrix{}, d.codes(), f, 10);
       CHECK(some.compared <= 10);
       CHECK(some.compared > 0);
     }
@@ -86,7 +87,8 @@ TEST_CASE("product_error: the exact product has no error") {
   for (Code& x : p.b) x = std::bit_cast<Code>(static_cast<double>(static_cast<std::int64_t>(x % 1000)) - 500);
   const Matrices x(*m, p);
   const Matrix d = test::product(*m, {}, x, false);
-  const narrow::ProductError e = narrow::product_error(*m, x.a.codes(), x.b.codes(), {}, d.codes(), m->accumulator.format);
+  const narrow::ProductError e =
+      narrow::product_error(*m, x.a.codes(), x.b.codes(), {}, d.codes(), m->accumulator.format);
   CHECK(e.max_relative == 0);
   CHECK(e.mean_bits_lost == 0);
   CHECK(e.exact == e.outputs);

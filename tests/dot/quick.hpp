@@ -1,5 +1,5 @@
-// The same sums as dot(), written once more for speed: operands taken apart once, plain integers and floats. Sweeps of the
-// fast path compare with this and, now and then, with dot(), so that a mistake here shows as well.
+// The same sums as dot(), written once more for speed: operands taken apart once, plain integers and floats. Sweeps of
+// the fast path compare with this and, now and then, with dot(), so that a mistake here shows as well.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,8 @@ struct Line {
 inline Line line_of(std::span<const Code> codes, const Format& f, bool normalised) {
   Line line;
   for (const Code code : codes) {
-    const Code field = (code & oracle::below_sign(f)) >> f.mantissa_bits, mantissa = code & oracle::ones(f.mantissa_bits);
+    const Code field = (code & oracle::below_sign(f)) >> f.mantissa_bits,
+               mantissa = code & oracle::ones(f.mantissa_bits);
     if (oracle::value_of(code, f).kind != oracle::Kind::finite) line.special = true;
     auto m = static_cast<std::int32_t>(field == 0 ? mantissa : mantissa + (Code{1} << f.mantissa_bits));
     int e = field == 0 ? 1 - f.bias : static_cast<int>(field) - f.bias;
@@ -49,7 +50,8 @@ inline Code round_sum(std::int64_t sum, int quantum, const DotModel& m) {
   const int e = std::max(log2, low), drop = e - f.mantissa_bits - quantum;
   std::uint64_t kept = drop > 62 ? 0 : drop >= 0 ? magnitude >> drop : magnitude << -drop;
   if (m.rounding == narrow::Rounding::nearest_even && drop > 0) {
-    const std::uint64_t rest = drop > 62 ? 0 : magnitude & oracle::ones(drop), half = drop > 62 ? 1 : std::uint64_t{1} << (drop - 1);
+    const std::uint64_t rest = drop > 62 ? 0 : magnitude & oracle::ones(drop),
+                        half = drop > 62 ? 1 : std::uint64_t{1} << (drop - 1);
     if (rest > half || (rest == half && kept % 2 == 1)) ++kept;
   }
   if (kept == 0) return 0;
@@ -75,7 +77,8 @@ class QuickFused {
     if (rows_[i].special || cols_[j].special || is_special(c)) return {};
     const auto &a = rows_[i].parts, &b = cols_[j].parts;
     Code sum = c;
-    const auto step = static_cast<std::size_t>(m_.rule == narrow::DotRule::fused ? m_.products_per_step : m_.instruction_k);
+    const auto step =
+        static_cast<std::size_t>(m_.rule == narrow::DotRule::fused ? m_.products_per_step : m_.instruction_k);
     for (std::size_t k = 0; k < a.size(); k += step) {
       const std::size_t end = std::min(a.size(), k + step);
       if (m_.rule == narrow::DotRule::fused) {
@@ -99,10 +102,12 @@ class QuickFused {
   }
 
   // half: k mod 4 in {0, 1} (0) or {2, 3} (1); all products for -1. k counts from the begin of the instruction.
-  Code fused(const std::vector<Part>& a, const std::vector<Part>& b, std::size_t begin, std::size_t end, int half, Code c) const {
+  Code fused(const std::vector<Part>& a, const std::vector<Part>& b, std::size_t begin, std::size_t end, int half,
+             Code c) const {
     const Format& acc = m_.accumulator.format;
     const Code magnitude = c & oracle::below_sign(acc), field = magnitude >> acc.mantissa_bits;
-    const auto mc = static_cast<std::int64_t>((magnitude & oracle::ones(acc.mantissa_bits)) + (field == 0 ? 0 : Code{1} << acc.mantissa_bits));
+    const auto mc = static_cast<std::int64_t>((magnitude & oracle::ones(acc.mantissa_bits)) +
+                                              (field == 0 ? 0 : Code{1} << acc.mantissa_bits));
     const int ec = field == 0 ? 1 - acc.bias : static_cast<int>(field) - acc.bias;
     const auto skip = [&](std::size_t k) { return half >= 0 && static_cast<int>((k - begin) % 4 / 2) != half; };
     int largest = mc != 0 ? std::max(ec, m_.exponent_floor) : m_.exponent_floor;

@@ -25,7 +25,8 @@ struct RecordedSet {
 
 inline std::vector<RecordedSet> recorded_sets() {
   std::vector<RecordedSet> sets;
-  const auto both = [&](const std::string& gpu, const std::string& type, const std::string& before, const std::string& after) {
+  const auto both = [&](const std::string& gpu, const std::string& type, const std::string& before,
+                        const std::string& after) {
     sets.push_back({gpu, type, "fp32", before + "f32" + after});
     sets.push_back({gpu, type, "fp16", before + "f16" + after});
   };
@@ -74,12 +75,14 @@ inline std::vector<std::uint32_t> recorded_words(const std::string& file) {
   REQUIRE(bytes.substr(0, data).find("'<u4'") != std::string::npos);
   std::vector<std::uint32_t> words((bytes.size() - data) / 4);
   for (std::size_t i = 0; i < words.size(); ++i)
-    words[i] = byte(data + 4 * i) | byte(data + 4 * i + 1) << 8 | byte(data + 4 * i + 2) << 16 | byte(data + 4 * i + 3) << 24;
+    words[i] =
+        byte(data + 4 * i) | byte(data + 4 * i + 1) << 8 | byte(data + 4 * i + 2) << 16 | byte(data + 4 * i + 3) << 24;
   return words;
 }
 
 // The codes of the values whose FP32 words these are; `exact` says that no value may need rounding.
-inline std::vector<narrow::Code> codes_of(const std::vector<std::uint32_t>& words, const narrow::Format& f, bool exact) {
+inline std::vector<narrow::Code> codes_of(const std::vector<std::uint32_t>& words, const narrow::Format& f,
+                                          bool exact) {
   std::vector<narrow::Code> codes(words.size());
   std::size_t rounded = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -29,7 +29,9 @@ std::size_t replay(const test::RecordedSet& set) {
   for (std::size_t i = 0; i < d.size(); ++i) {
     const auto row = std::span(a).subspan(i * k, k), col = std::span(b).subspan(i * k, k);
     const Code got = narrow::dot(*m, row, col, c[i]), theirs = oracle::dot(*m, row, col, c[i]);
-    const auto words = [&](Code x) { return "number " + std::to_string(i) + ": recorded " + test::hex(d[i]) + ", here " + test::hex(x); };
+    const auto words = [&](Code x) {
+      return "number " + std::to_string(i) + ": recorded " + test::hex(d[i]) + ", here " + test::hex(x);
+    };
     if (got != d[i]) wrong.add([&] { return words(got); });
     if (theirs != d[i]) oracle_wrong.add([&] { return words(theirs); });
   }

@@ -58,7 +58,11 @@ void compare(const char* type) {
         const T want = by_loop<T>(unit, a, b, test::from_bits<T>(p.c[0]));
         const Code got = narrow::dot(m, p.a, p.b, p.c[0]);
         const bool same = std::isnan(want) ? got == t.format.nan_code() : test::bits(want) == got;
-        if (!same) wrong.add([&] { return std::string(test::name(family)) + " " + std::to_string(n) + ": CPU " + test::hex(test::bits(want)) + ", dot " + test::hex(got); });
+        if (!same)
+          wrong.add([&] {
+            return std::string(test::name(family)) + " " + std::to_string(n) + ": CPU " + test::hex(test::bits(want)) +
+                   ", dot " + test::hex(got);
+          });
       }
     wrong.require_none(std::string(m.name.view()));
   }
@@ -80,7 +84,9 @@ TEST_CASE("dot: a software order rounds after every operation in any format") {
           for (std::uint64_t n = 0; n < test::scaled(15, 3); ++n) {
             const auto p = test::make_problem(m, family, 1, 1, 1 + n % 20, n);
             const Code want = oracle::dot(m, p.a, p.b, p.c[0]), got = narrow::dot(m, p.a, p.b, p.c[0]);
-            if (want != got) wrong.add([&] { return std::string(test::name(family)) + " " + test::hex(want) + ", here " + test::hex(got); });
+            if (want != got)
+              wrong.add(
+                  [&] { return std::string(test::name(family)) + " " + test::hex(want) + ", here " + test::hex(got); });
           }
         wrong.require_none(std::string(m.name.view()));
       }
@@ -90,5 +96,6 @@ TEST_CASE("dot: Kahan keeps what a plain sum loses") {
   const narrow::DotType f32{"f32", narrow::find_format("fp32").value()};
   const std::vector<Code> ones(4096, 0x3F800000), small(4096, 0x33000000);  // 2^-25, half an ulp below 1
   CHECK(narrow::dot(narrow::software_model(Unit::muladd, f32, f32, f32), ones, small, 0x3F800000) == 0x3F800000);
-  CHECK(narrow::dot(narrow::software_model(Unit::kahan, f32, f32, f32), ones, small, 0x3F800000) == 0x3F800400);  // 1 + 2^-13
+  CHECK(narrow::dot(narrow::software_model(Unit::kahan, f32, f32, f32), ones, small, 0x3F800000) ==
+        0x3F800400);  // 1 + 2^-13
 }

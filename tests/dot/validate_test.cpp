@@ -1,11 +1,12 @@
 // Does validate() name what made a product, and not claim what did not?
+#include "narrow/dot/validate.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "dot/matrices.hpp"
 #include "narrow/base/error.hpp"
-#include "narrow/dot/validate.hpp"
 
 using narrow::Code;
 using narrow::DotModel;
@@ -25,7 +26,8 @@ const DotModel& model(const std::string& name) {
 
 // Values about one, all mantissas: what sums of a thousand products can tell apart. FP8 spreads wider, or sums of FP32
 // would be exact; FP32 words for TF32 have ties among them.
-Matrix random_matrix(std::size_t rows, std::size_t cols, const narrow::Format& f, std::uint64_t seed, narrow::Layout layout = narrow::Layout::row_major) {
+Matrix random_matrix(std::size_t rows, std::size_t cols, const narrow::Format& f, std::uint64_t seed,
+                     narrow::Layout layout = narrow::Layout::row_major) {
   Matrix x(rows, cols, test::code_bytes(f), layout);
   test::Dice dice(seed);
   for (std::size_t i = 0; i < rows; ++i)
@@ -44,10 +46,14 @@ struct Case {
   const DotModel& m;
   bool with_c;
 
-  Case(const std::string& name, const std::string& plan, std::size_t rows, std::size_t cols, std::size_t k, bool has_c = false, std::uint64_t seed = 1)
-      : a(random_matrix(rows, k, model(name).a.format, seed)), b(random_matrix(k, cols, model(name).b.format, seed + 1, narrow::Layout::column_major)),
-        c(random_matrix(rows, cols, model(name).accumulator.format, seed + 2)), d(rows, cols, test::code_bytes(model(name).accumulator.format)),
-        m(model(name)), with_c(has_c) {
+  Case(const std::string& name, const std::string& plan, std::size_t rows, std::size_t cols, std::size_t k,
+       bool has_c = false, std::uint64_t seed = 1)
+      : a(random_matrix(rows, k, model(name).a.format, seed)),
+        b(random_matrix(k, cols, model(name).b.format, seed + 1, narrow::Layout::column_major)),
+        c(random_matrix(rows, cols, model(name).accumulator.format, seed + 2)),
+        d(rows, cols, test::code_bytes(model(name).accumulator.format)),
+        m(model(name)),
+        with_c(has_c) {
     test::run_gemm(m, parse_plan(plan), a.codes(), b.codes(), with_c ? c.codes() : narrow::CodeMatrix{}, d, {});
   }
   ValidateRequest request() const {
@@ -61,20 +67,24 @@ struct Case {
 
 // Whether a candidate is this model (or one of the same arithmetic) with this plan.
 bool names(const ValidateResult& r, const DotModel& m, const Plan& plan) {
-  return std::any_of(r.candidates.begin(), r.candidates.end(),
-                     [&](const narrow::Candidate& c) { return narrow::same_arithmetic(*c.model, m) && c.plan == plan; });
+  return std::any_of(r.candidates.begin(), r.candidates.end(), [&](const narrow::Candidate& c) {
+    return narrow::same_arithmetic(*c.model, m) && c.plan == plan;
+  });
 }
 bool names_order(const ValidateResult& r, const Plan& plan) {
-  return std::any_of(r.candidates.begin(), r.candidates.end(), [&](const narrow::Candidate& c) { return c.plan == plan; });
+  return std::any_of(r.candidates.begin(), r.candidates.end(),
+                     [&](const narrow::Candidate& c) { return c.plan == plan; });
 }
 
 std::string words(const ValidateResult& r) {
   std::string text = r.exact ? "exact" : "closest";
-  for (const narrow::Candidate& c : r.candidates) text += " " + std::string(c.model->name.view()) + "/" + narrow::plan_text(c.plan);
+  for (const narrow::Candidate& c : r.candidates)
+    text += " " + std::string(c.model->name.view()) + "/" + narrow::plan_text(c.plan);
   return text + ", " + std::to_string(r.equal_count) + " of " + std::to_string(r.total);
 }
 
-void require_found(const std::string& name, const std::string& plan, std::size_t k, bool with_c = false, const char* not_this = nullptr) {
+void require_found(const std::string& name, const std::string& plan, std::size_t k, bool with_c = false,
+                   const char* not_this = nullptr) {
   CAPTURE(name);
   CAPTURE(plan);
   const Case x(name, plan, 12, 20, k, with_c);
@@ -106,7 +116,8 @@ void require_found(const std::string& name, const std::string& plan, std::size_t
 }  // namespace
 
 TEST_CASE("validate: chains, promotions and splits are told apart for every type") {
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.bf16.bf16.k16", "hopper.wgmma.f32.e4m3.e4m3"}) {
+  for (const char* name :
+       {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.bf16.bf16.k16", "hopper.wgmma.f32.e4m3.e4m3"}) {
     require_found(name, "chain", 1600, false, "promote:128");
     require_found(name, "promote:128", 1600, false, "chain");
     require_found(name, "split:192", 1600, false, "chain");
@@ -141,7 +152,8 @@ TEST_CASE("validate: generations are told apart") {
     CAPTURE(words(r));
     CHECK(r.exact);
     const auto holds = [&](Generation g) {
-      return std::any_of(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.model->generation == g; });
+      return std::any_of(r.candidates.begin(), r.candidates.end(),
+                         [&](const auto& c) { return c.model->generation == g; });
     };
     for (const Generation g : named) CHECK(holds(g));
     for (const Generation g : not_named) CHECK_FALSE(holds(g));
@@ -167,13 +179,19 @@ TEST_CASE("validate: the class holds every model of the same arithmetic, in the 
   CHECK(names_order(r, parse_plan("promote:128")));
   CHECK(names_order(r, parse_plan("split:128")));
   for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.f16.f16", "blackwell.tcgen05.f32.f16.f16"})
-    CHECK_MESSAGE(std::any_of(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.model == &model(name); }), name);
-  CHECK(std::is_sorted(r.candidates.begin(), r.candidates.end(), [](const auto& p, const auto& q) { return p.model < q.model; }));
+    CHECK_MESSAGE(
+        std::any_of(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.model == &model(name); }),
+        name);
+  CHECK(std::is_sorted(r.candidates.begin(), r.candidates.end(),
+                       [](const auto& p, const auto& q) { return p.model < q.model; }));
 }
 
 TEST_CASE("validate: software orders and other accumulators") {
-  for (const auto& [name, k] : {std::pair{"software.fma.f32.f16.f16", 256}, {"software.muladd.f32.bf16.bf16", 256}, {"software.pairwise.f32.f16.f16", 256},
-                                {"software.muladd.bf16.bf16.bf16", 128}, {"software.kahan.f32.f32.f32", 256}}) {
+  for (const auto& [name, k] : {std::pair{"software.fma.f32.f16.f16", 256},
+                                {"software.muladd.f32.bf16.bf16", 256},
+                                {"software.pairwise.f32.f16.f16", 256},
+                                {"software.muladd.bf16.bf16.bf16", 128},
+                                {"software.kahan.f32.f32.f32", 256}}) {
     const Case x(name, "chain", 10, 16, static_cast<std::size_t>(k));
     const ValidateResult r = narrow::validate(x.request());
     CAPTURE(words(r));
@@ -225,7 +243,8 @@ TEST_CASE("validate: a corruption outside any sample is seen") {
 }
 
 TEST_CASE("validate: a corruption of an output of the smallest sample does not lead astray") {
-  // A sample of one row and two columns, evenly spread, holds one of these; a wrong plan can give the wrong bit by chance.
+  // A sample of one row and two columns, evenly spread, holds one of these; a wrong plan can give the wrong bit by
+  // chance.
   for (const auto& [row, col] : {std::pair<std::size_t, std::size_t>{6, 5}, {6, 15}}) {
     Case x("hopper.mma.f32.f16.f16.k16", "split:96", 12, 20, 300);
     x.d.set(row, col, x.d.get(row, col) ^ 1);
@@ -285,10 +304,11 @@ TEST_CASE("validate: a model and a plan can be asked for") {
 
 TEST_CASE("validate: ten products of gemm are named") {
   const std::pair<const char*, const char*> pairs[] = {
-      {"hopper.mma.f32.f16.f16.k16", "split:384"},  {"hopper.wgmma.f32.bf16.bf16", "chain"},    {"hopper.wgmma.f32.e4m3.e4m3", "promote:128"},
-      {"hopper.mma.f32.tf32.tf32.k8", "split:192,rne"}, {"ampere.mma.f32.f16.f16.k16", "split:64"}, {"ampere.mma.f32.tf32.tf32.k8", "chain"},
-      {"ada.mma.f32.e4m3.e4m3.k32", "chain"},       {"volta.mma.f32.f16.f16.k4", "chain"},      {"hopper.mma.f32.e4m3.e4m3.k32", "chain"},
-      {"cdna3.mfma.f32.bf16.bf16.k16", "chain"}};
+      {"hopper.mma.f32.f16.f16.k16", "split:384"},   {"hopper.wgmma.f32.bf16.bf16", "chain"},
+      {"hopper.wgmma.f32.e4m3.e4m3", "promote:128"}, {"hopper.mma.f32.tf32.tf32.k8", "split:192,rne"},
+      {"ampere.mma.f32.f16.f16.k16", "split:64"},    {"ampere.mma.f32.tf32.tf32.k8", "chain"},
+      {"ada.mma.f32.e4m3.e4m3.k32", "chain"},        {"volta.mma.f32.f16.f16.k4", "chain"},
+      {"hopper.mma.f32.e4m3.e4m3.k32", "chain"},     {"cdna3.mfma.f32.bf16.bf16.k16", "chain"}};
   for (const auto& [name, plan] : pairs) require_found(name, plan, 640);
 }
 

@@ -40,6 +40,8 @@ std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands) {
   for (const int slices : {2, 4, 8})
     for (const int run : {8, 16, 32, 64, 128})
       if (static_cast<std::size_t>(run) < k) plans.push_back({.order = SumOrder::slice, .length = slices, .run = run});
+  for (const int residue : {16, 32, 64, 128})
+    if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
   if (!rounds_operands) return plans;
   std::vector<Plan> all;
   for (const Operands operands : {Operands::cut, Operands::nearest_even, Operands::nearest_away})

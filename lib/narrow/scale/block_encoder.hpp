@@ -6,6 +6,7 @@
 #include <array>
 
 #include "narrow/array/cast_kernels.hpp"
+#include "narrow/array/scaled_cast_simd.hpp"
 #include "narrow/scale/block_scale.hpp"
 
 namespace narrow::detail {
@@ -41,11 +42,11 @@ inline std::uint32_t top_word(const float* x, std::size_t n) noexcept {
   return top;
 }
 
+inline constexpr std::uint32_t inf_word = 0x7F800000;
+
 // As block_amax_of.
 inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
-  constexpr std::uint32_t inf_word = 0x7F800000;
-  // The common blocks with their size known: the compiler unrolls the loop into lanes.
-  const std::uint32_t top = n == 32 ? top_word(x, 32) : n == 16 ? top_word(x, 16) : top_word(x, n);
+  const std::uint32_t top = top_word(x, n);
   return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
 }
 
@@ -118,6 +119,27 @@ class BlockEncoder {
       const float v = x[i] * encode, cut = clamps_ && v > limit ? limit : v;  // NaN stays
       out[i] = clamps_ && cut < -limit ? -limit : cut;
     }
+  }
+
+  // Whole blocks of Size elements side by side in one pass, with their scales. False, and nothing is done, where a NaN
+  // is in play or the cast has no lanes for it.
+  template <std::size_t Size>
+  bool encode_blocks(const float* x, std::size_t blocks, std::uint8_t* codes, float* stored) const noexcept {
+    if (!has_scaled_lanes(job_.plan, job_.cast)) return false;
+    EncoderBuffer amaxes, factors;
+    std::array<std::uint32_t, encoder_buffer / Size> tops;
+    top_words<Size>(x, blocks, tops.data());
+    std::uint32_t top = 0;
+    for (std::size_t b = 0; b < blocks; ++b) top = std::max(top, tops[b]), amaxes[b] = std::bit_cast<float>(tops[b]);
+    if (top >= inf_word) return false;
+    scales_of(amaxes.data(), blocks, stored, factors.data());
+    bool finite = true;
+    for (std::size_t b = 0; b < blocks; ++b) finite = finite && factors[b] <= float_max;
+    if (!finite) return false;
+    const std::size_t n = blocks * Size, done = cast_scaled<Size>(x, factors.data(), n, codes, job_.plan);
+    for (std::size_t i = done; i < n; ++i)
+      codes[i] = static_cast<std::uint8_t>(narrow::encode(x[i] * factors[i / Size], job_.format, job_.cast));
+    return true;
   }
 
   // Codes of scaled values.

@@ -42,6 +42,12 @@ void quantise_run(const float* x, std::size_t n, std::size_t any_size, const Blo
   for (std::size_t i = 0; i < n; i += run) {
     const std::size_t m = std::min(run, n - i), whole = m / block, count = divide_up(m, block),
                       rest = m - whole * block;
+    if constexpr (Size != 0) {
+      if (rest == 0 && encoder.encode_blocks<Size>(x + i, whole, codes + i, scales)) {
+        scales += count;
+        continue;
+      }
+    }
     const ScaleRule rule = encoder.format().rule;
     for (std::size_t b = 0; b < whole; ++b) amaxes[b] = amax_of(x + i + b * block, block, rule);
     if (rest != 0) amaxes[whole] = amax_of(x + i + whole * block, rest, rule);

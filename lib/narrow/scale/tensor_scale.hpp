@@ -1,6 +1,5 @@
-// FP8 scales of a tensor, a row or a block as a function of its largest magnitude alone: Transformer Engine's current
-// scaling, torchao and DeepGEMM. x_fp8 = saturate(x * scale); the inverse is what a product is multiplied by
-// afterwards.
+// FP8 scales of a tensor, row or block as a function of its largest magnitude alone: Transformer Engine's current
+// scaling, torchao, DeepGEMM. x_fp8 = saturate(x * scale); a product is multiplied by the inverse afterwards.
 #pragma once
 
 #include <algorithm>

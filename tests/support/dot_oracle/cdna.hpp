@@ -12,8 +12,7 @@ inline Code round_nearest(const Integer& sum, int quantum, const Format& f) {
 // The exact sum of the products and c, rounded once.
 inline Code exact_step(const DotModel& m, Codes a, Codes b, Code c) {
   Step step;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    step.add_product(factor_of(a[i], m.a.format), factor_of(b[i], m.b.format));
+  for (std::size_t i = 0; i < a.size(); ++i) step.add_product(factor_of(a[i], m.a.format), factor_of(b[i], m.b.format));
   step.add_addend(factor_of(c, m.accumulator.format));
   if (step.is_special()) return step.special(m.accumulator.format);
   Rational sum;

@@ -12,8 +12,8 @@ using narrow::DotModel;
 using narrow::DotRule;
 using Codes = std::span<const Code>;
 
-// sum * 2^quantum in the accumulator's format. toward_zero: 2^(emax + 1) and above is Inf, what lies between the largest
-// value and that is the largest value. A zero is +0, also one that a negative sum underflowed to.
+// sum * 2^quantum in the accumulator's format. toward_zero: 2^(emax + 1) and above is Inf, what lies between the
+// largest value and that is the largest value. A zero is +0, also one that a negative sum underflowed to.
 inline Code round_result(const Integer& sum, int quantum, const DotModel& m) {
   const Format &result = m.result, &acc = m.accumulator.format;
   const Rational value{sum, 1, quantum};
@@ -21,8 +21,7 @@ inline Code round_result(const Integer& sum, int quantum, const DotModel& m) {
   Code code = 0;
   if (m.rounding == Rounding::toward_zero && !(abs(value) < power_of_two(emax + 1)))
     code = special_code(sum < 0, result);
-  else
-    code = round_rational(value, false, result, Cast{.rounding = m.rounding});
+  else code = round_rational(value, false, result, Cast{.rounding = m.rounding});
   if ((code & below_sign(result)) == 0) return 0;
   return code << (acc.mantissa_bits - result.mantissa_bits);  // fewer fraction bits: the others are zero
 }
@@ -56,8 +55,8 @@ inline Code fused_step(const DotModel& m, Codes a, Codes b, Code c) {
 }
 
 // FP8 through two FP16 instructions (k mod 4 in {0, 1}, then {2, 3}), then an addition of c.
-// The fp16 code of an FP8 code. e5m2 is the upper byte of an fp16; e4m3 has another bias, and its subnormals m * 2^-9 are
-// normal there: 2^-9 for m = 1, 2^-8 * (1 + (m - 2) / 2) up to 3, 2^-7 * (1 + (m - 4) / 4) from 4 on.
+// The fp16 code of an FP8 code. e5m2 is the upper byte of an fp16; e4m3 has another bias, and its subnormals m * 2^-9
+// are normal there: 2^-9 for m = 1, 2^-8 * (1 + (m - 2) / 2) up to 3, 2^-7 * (1 + (m - 4) / 4) from 4 on.
 inline Code widened_to_half(Code code, const Format& f) {
   if (f.exponent_bits == 5) return code << 8;
   const Code sign = (code & 0x80) << 8, field = code >> 3 & 15, m = code & 7;

@@ -23,10 +23,8 @@ inline Value ieee_product(const Value& x, const Value& y) {
   if (x.kind == Kind::nan || y.kind == Kind::nan || (x.kind == Kind::inf && is_zero(y)) ||
       (y.kind == Kind::inf && is_zero(x)))
     p.kind = Kind::nan;
-  else if (x.kind == Kind::inf || y.kind == Kind::inf)
-    p.kind = Kind::inf;
-  else
-    p.magnitude = x.magnitude * y.magnitude;
+  else if (x.kind == Kind::inf || y.kind == Kind::inf) p.kind = Kind::inf;
+  else p.magnitude = x.magnitude * y.magnitude;
   return p;
 }
 

@@ -6,8 +6,7 @@
 namespace oracle {
 
 inline Code fma_chain(const DotModel& m, Codes a, Codes b, Code c) {
-  for (std::size_t k = 0; k < a.size(); ++k)
-    c = ieee_fma(a[k], m.a.format, b[k], m.b.format, c, m.accumulator.format);
+  for (std::size_t k = 0; k < a.size(); ++k) c = ieee_fma(a[k], m.a.format, b[k], m.b.format, c, m.accumulator.format);
   return c;
 }
 

@@ -9,8 +9,8 @@
 
 namespace oracle {
 
-// A finite input taken apart, not renormalised: value = +-m * 2^(e - fraction). Zero and subnormals have the exponent of
-// the smallest normal value.
+// A finite input taken apart, not renormalised: value = +-m * 2^(e - fraction). Zero and subnormals have the exponent
+// of the smallest normal value.
 struct Factor {
   Kind kind = Kind::finite;
   bool negative = false;
@@ -54,7 +54,8 @@ struct Step {
       else add_inf(a.negative != b.negative);
     } else if (!a.is_zero() && !b.is_zero()) {
       const Integer m = Integer(a.m) * b.m;
-      terms.push_back({a.negative != b.negative ? Integer(-m) : m, a.e + b.e + scale_exponent, a.fraction + b.fraction});
+      terms.push_back(
+          {a.negative != b.negative ? Integer(-m) : m, a.e + b.e + scale_exponent, a.fraction + b.fraction});
     }
   }
   void add_addend(const Factor& c) {
