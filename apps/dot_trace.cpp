@@ -85,7 +85,6 @@ class Tracer {
       case DotRule::pairwise:
       case DotRule::kahan: return std::max<std::size_t>(in_.a.size(), 1);
       case DotRule::fused_pair_then_add:
-      case DotRule::fused_then_add:
       case DotRule::integer_saturating: return static_cast<std::size_t>(m_.instruction_k);
       default: return static_cast<std::size_t>(m_.products_per_step);
     }
@@ -96,8 +95,7 @@ class Tracer {
       case DotRule::fused: return fused(all_ks(), title_, "c", acc_);
       case DotRule::block_fused:
       case DotRule::block_groups: return block();
-      case DotRule::fused_pair_then_add:
-      case DotRule::fused_then_add: return fused_then_add();
+      case DotRule::fused_pair_then_add: return fused_pair_then_add();
       case DotRule::integer:
       case DotRule::integer_saturating: return integers();
       case DotRule::exact: return exact();
@@ -158,19 +156,14 @@ class Tracer {
     out_.stages.emplace_back(std::move(stage));
   }
 
-  void fused_then_add() {
+  void fused_pair_then_add() {
     const Code c = acc_;
-    if (m_.rule == DotRule::fused_then_add) {
-      fused(all_ks(), title_ + ": all products, c not yet", "", 0);
-    } else {
-      for (const std::size_t half : {std::size_t{0}, std::size_t{2}}) {
-        std::vector<std::size_t> ks;
-        for (std::size_t i = 0; i < count_; ++i)
-          if ((i & 2) == half) ks.push_back(first_ + i);
-        fused(std::move(ks),
-              title_ + (half == 0 ? ": first half, k mod 4 = 0 or 1" : ": second half, k mod 4 = 2 or 3"),
-              half == 0 ? "" : "first", half == 0 ? 0 : acc_);
-      }
+    for (const std::size_t half : {std::size_t{0}, std::size_t{2}}) {
+      std::vector<std::size_t> ks;
+      for (std::size_t i = 0; i < count_; ++i)
+        if ((i & 2) == half) ks.push_back(first_ + i);
+      fused(std::move(ks), title_ + (half == 0 ? ": first half, k mod 4 = 0 or 1" : ": second half, k mod 4 = 2 or 3"),
+            half == 0 ? "" : "first", half == 0 ? 0 : acc_);
     }
     OperationStage stage{title_ + ": an IEEE addition of c", {}};
     acc_ = sum_of(stage, "sum", acc_, "c", c);

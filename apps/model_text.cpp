@@ -93,10 +93,8 @@ std::string rule_sentence(const DotModel& m) {
   switch (m.rule) {
     case DotRule::fused: return fused + rounded;
     case DotRule::fused_pair_then_add:
-      return "two fused steps of 16 products (k mod 4 = 0, 1, then 2, 3), " + F +
+      return "two fused steps of " + std::to_string(m.products_per_step) + " products (k mod 4 = 0, 1, then 2, 3), " + F +
              " fraction bits; then c is added in " + acc;
-    case DotRule::fused_then_add:
-      return "one fused step of the products, " + F + " fraction bits; then c is added in " + acc;
     case DotRule::block_fused: return fused + "the scales in the exponents, " + rounded;
     case DotRule::block_groups:
       return "groups of 16 products summed exactly, times their scales; groups and c fused, " + F + " fraction bits, " +

@@ -46,7 +46,7 @@ inline std::uint64_t compare_fast_path(const DotModel& m, Family family, std::si
   const Format& acc = m.accumulator.format;
   const bool native = m.rule == DotRule::fma_chain || m.rule == DotRule::multiply_add || m.rule == DotRule::pairwise ||
                       m.rule == DotRule::kahan;
-  if (m.rule == DotRule::fused || m.rule == DotRule::fused_pair_then_add || m.rule == DotRule::fused_then_add)
+  if (m.rule == DotRule::fused || m.rule == DotRule::fused_pair_then_add)
     compare_outputs(m, p, d, QuickFused(m, p), wrong);
   else if (native && acc == narrow::find_format("fp32").value() && m.a.format.mantissa_bits <= 23)
     compare_outputs(m, p, d, QuickNative<float>(m, p), wrong);

@@ -53,10 +53,9 @@ void shuffle_within_groups(const DotModel& m, Problem& p, test::Dice& dice) {
 }
 
 const std::initializer_list<DotRule> fused_rules = {
-    DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add, DotRule::block_fused, DotRule::block_groups};
+    DotRule::fused, DotRule::fused_pair_then_add, DotRule::block_fused, DotRule::block_groups};
 const std::initializer_list<DotRule> stepwise_rules = {DotRule::fused,
                                                        DotRule::fused_pair_then_add,
-                                                       DotRule::fused_then_add,
                                                        DotRule::block_fused,
                                                        DotRule::block_groups,
                                                        DotRule::integer,
@@ -135,7 +134,7 @@ TEST_CASE("dot: the operands may change their roles") {
 
 TEST_CASE("dot: a negated A and C negate D, zeros and NaN aside") {
   const std::initializer_list<DotRule> rules = {DotRule::fused,          DotRule::fused_pair_then_add,
-                                                DotRule::fused_then_add, DotRule::block_fused,
+                                                DotRule::block_fused,
                                                 DotRule::block_groups,   DotRule::exact};
   require_same(
       rules, "negated",
@@ -168,7 +167,7 @@ TEST_CASE("dot: CDNA 3 floors, so there a negated A does not always negate D") {
 }
 
 TEST_CASE("dot: powers of two on A and C move D, away from the ends of the range") {
-  const std::initializer_list<DotRule> rules = {DotRule::fused, DotRule::fused_pair_then_add, DotRule::fused_then_add,
+  const std::initializer_list<DotRule> rules = {DotRule::fused, DotRule::fused_pair_then_add,
                                                 DotRule::exact, DotRule::two_stage};
   for (const DotModel* m : rows_with(rules)) {
     if (m->a.format.exponent_bits < 5) continue;  // no room to move

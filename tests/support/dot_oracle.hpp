@@ -17,7 +17,7 @@ inline std::vector<Code> padded(Codes codes, std::size_t begin, std::size_t size
 
 // How many products meet before the accumulator is a code again.
 inline std::size_t products_at_once(const DotModel& m) {
-  const bool whole = m.rule == DotRule::fused_pair_then_add || m.rule == DotRule::fused_then_add || m.is_integer();
+  const bool whole = m.rule == DotRule::fused_pair_then_add || m.is_integer();
   return static_cast<std::size_t>(whole ? m.instruction_k : m.products_per_step);
 }
 
@@ -25,7 +25,6 @@ inline Code one_step(const DotModel& m, Codes a, Codes b, const Scales& scales, 
   switch (m.rule) {
     case DotRule::fused: return fused_step(m, a, b, c);
     case DotRule::fused_pair_then_add: return fused_pair_instruction(m, a, b, c);
-    case DotRule::fused_then_add: return ieee_add(fused_step(m, a, b, 0), c, m.accumulator.format);
     case DotRule::block_fused: return block_fused_step(m, a, b, scales, c);
     case DotRule::block_groups: return block_groups_step(m, a, b, scales, c);
     case DotRule::integer:

@@ -28,7 +28,7 @@ OperandRule operand_rule(const DotType& type, int extra_lift, bool widened) {
 
 bool has_fused_kernel(const DotModel& m) {
   const bool known_rule =
-      m.rule == DotRule::fused || m.rule == DotRule::fused_pair_then_add || m.rule == DotRule::fused_then_add;
+      m.rule == DotRule::fused || m.rule == DotRule::fused_pair_then_add;
   const int l = m.products_per_step;
   const bool is_float = m.accumulator.format == ieee(8, 23);
   const bool rounds =

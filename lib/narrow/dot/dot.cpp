@@ -13,19 +13,16 @@ namespace {
 
 using Codes = std::span<const Code>;
 
-// One instruction of Hopper's FP8 mma.sync: HMMAs on the widened operands, then an addition of c. The step widens. Missing products are zero products: they fill no place of a half.
-Code fused_then_add(const DotModel& m, Codes a, Codes b, Code c) {
+// One instruction of Hopper's FP8 mma.sync: two HMMAs on the widened operands (the step widens), then an addition of c.
+// Missing products are zero products: they fill no place of a half.
+Code fused_pair_then_add(const DotModel& m, Codes a, Codes b, Code c) {
   Code sum = 0;
-  if (m.rule == DotRule::fused_then_add) {
-    sum = fused_step(m, a, b, 0);
-  } else {
-    for (const std::size_t half : {std::size_t{0}, std::size_t{2}}) {
-      std::array<Code, 16> x{}, y{};
-      std::size_t n = 0;
-      for (std::size_t k = 0; k < a.size(); ++k)
-        if ((k & 2) == half) x[n] = a[k], y[n++] = b[k];
-      sum = fused_step(m, Codes(x.data(), n), Codes(y.data(), n), sum);
-    }
+  for (const std::size_t half : {std::size_t{0}, std::size_t{2}}) {
+    std::array<Code, 16> x{}, y{};
+    std::size_t n = 0;
+    for (std::size_t k = 0; k < a.size(); ++k)
+      if ((k & 2) == half) x[n] = a[k], y[n++] = b[k];
+    sum = fused_step(m, Codes(x.data(), n), Codes(y.data(), n), sum);
   }
   return add(sum, c, m.accumulator.format);
 }
@@ -66,8 +63,7 @@ Code software_dot(const DotModel& m, Codes a, Codes b, Code c) {
 Code one_step(const DotModel& m, Codes a, Codes b, Code c) {
   switch (m.rule) {
     case DotRule::fused: return fused_step(m, a, b, c);
-    case DotRule::fused_pair_then_add:
-    case DotRule::fused_then_add: return fused_then_add(m, a, b, c);
+    case DotRule::fused_pair_then_add: return fused_pair_then_add(m, a, b, c);
     case DotRule::integer:
     case DotRule::integer_saturating: return integer_step(m, a, b, c);
     case DotRule::exact: return exact_step(m, a, b, c);
@@ -86,7 +82,6 @@ std::size_t step_length(const DotModel& m, std::size_t k) {
     case DotRule::pairwise:
     case DotRule::kahan: return std::max<std::size_t>(k, 1);
     case DotRule::fused_pair_then_add:
-    case DotRule::fused_then_add:
     case DotRule::integer_saturating: return static_cast<std::size_t>(m.instruction_k);
     default: return static_cast<std::size_t>(m.products_per_step);
   }

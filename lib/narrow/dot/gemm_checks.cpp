@@ -72,7 +72,6 @@ EngineKind engine_of(const DotModel& m) {
   switch (m.rule) {
     case DotRule::fused:
     case DotRule::fused_pair_then_add:
-    case DotRule::fused_then_add:
       return a.exponent_bits <= 5 && b.exponent_bits <= 5 ? EngineKind::fused_bytes : EngineKind::fused_words;
     case DotRule::integer: return EngineKind::integer;
     case DotRule::fma_chain:

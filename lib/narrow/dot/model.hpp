@@ -19,7 +19,6 @@ enum class Unit : std::uint8_t { mma, wgmma, tcgen05, mfma, fma, muladd, pairwis
 enum class DotRule : std::uint8_t {
   fused,               // L products and c, aligned to the largest exponent, cut to F bits, added, rounded once
   fused_pair_then_add, // k mod 4 in {0, 1} fused with 0, then {2, 3} fused with that; then an IEEE addition of c
-  fused_then_add,      // all products of the instruction fused with 0; then an IEEE addition of c
   block_fused,         // as fused; a product's exponent counts the two scales of its block
   block_groups,        // groups of 16 products summed exactly, times their scales; groups and c fused
   integer,             // exact, modulo 2^32
@@ -91,8 +90,7 @@ struct DotModel {
 
 // Whether two rows compute the same bits for every input: names, evidence and how K is cut into instructions aside.
 constexpr bool same_arithmetic(const DotModel& x, const DotModel& y) noexcept {
-  const bool by_instruction = x.rule == DotRule::fused_pair_then_add || x.rule == DotRule::fused_then_add ||
-                              x.rule == DotRule::integer_saturating;
+  const bool by_instruction = x.rule == DotRule::fused_pair_then_add || x.rule == DotRule::integer_saturating;
   return x.rule == y.rule && x.a.format == y.a.format && x.b.format == y.b.format &&
          x.accumulator.format == y.accumulator.format && x.products_per_step == y.products_per_step &&
          x.fraction_bits == y.fraction_bits && x.exponent_floor == y.exponent_floor && x.result == y.result &&

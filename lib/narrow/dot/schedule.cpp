@@ -14,8 +14,7 @@ std::size_t filled_to(const DotModel& m) {
     case DotRule::fused:
     case DotRule::block_fused:
     case DotRule::block_groups: return static_cast<std::size_t>(m.products_per_step);
-    case DotRule::fused_pair_then_add:
-    case DotRule::fused_then_add: return static_cast<std::size_t>(m.instruction_k);
+    case DotRule::fused_pair_then_add: return static_cast<std::size_t>(m.instruction_k);
     default: return 1;
   }
 }

@@ -37,7 +37,7 @@ inline Code finish_fused(const Step& step, const DotModel& m) {
 // FP8 mma.sync on Hopper is FP16 inside: operands are converted first, which is exact, but E4M3's subnormals become
 // normal numbers with exponents of their own.
 inline bool is_fp16_inside(const DotModel& m) {
-  return m.rule == DotRule::fused_pair_then_add || m.rule == DotRule::fused_then_add;
+  return m.rule == DotRule::fused_pair_then_add;
 }
 inline Factor operand_of(Code code, const Format& f, bool through_fp16) {
   const Value v = value_of(code, f);
