@@ -34,17 +34,16 @@ struct FusedEngine {
     for (std::size_t r = 0; r < rows; ++r) {
       const std::size_t line = (row + r) * a.positions, columns = panel * b.positions;
       bool unsure = a.special[row + r] != 0;
-      for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
+      for (std::size_t j = 0; out.start != nullptr && j < lane_columns; ++j)
+        unsure = unsure || !std::isfinite(out.start[r * lane_columns + j]);
+      for (std::size_t s = 0; s < schedule.segments.size() && !unsure; ++s) {
         const Segment chain = schedule.segments[s];
         float lanes[lane_columns] = {};
-        if (s == 0 && out.start != nullptr) {
-          std::copy_n(out.start + r * lane_columns, lane_columns, lanes);
-          for (const float x : lanes) unsure = unsure || !std::isfinite(x);
-        }
+        if (s == 0 && out.start != nullptr) std::copy_n(out.start + r * lane_columns, lane_columns, lanes);
         const LaneOperands<Real, Exponent> x{a.values.data() + line + chain.begin, a.exponents.data() + line + chain.begin,
                                              b.values.data() + (columns + chain.begin) * lane_columns,
                                              b.exponents.data() + (columns + chain.begin) * lane_columns};
-        if (!fused_chain(model, constants, x, chain.end - chain.begin, lanes)) unsure = true;
+        unsure = !fused_chain(model, constants, x, chain.end - chain.begin, lanes);
         std::copy_n(lanes, lane_columns, out.sums + (s * rows + r) * lane_columns);
       }
       for (std::size_t j = 0; j < lane_columns; ++j)

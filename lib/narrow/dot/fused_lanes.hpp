@@ -49,6 +49,11 @@ typedef std::int64_t LongTwo __attribute__((vector_size(16)));
 inline IntFour words(FloatFour x) { return std::bit_cast<IntFour>(x); }
 inline FloatFour power_of_two(IntFour n) { return std::bit_cast<FloatFour>((n + 127) << 23); }  // -126 <= n <= 127
 inline IntFour larger(IntFour x, IntFour y) { return x > y ? x : y; }
+// Sums that may leave 32 bits where their result is not used.
+inline IntFour wrapping_sum(IntFour x, IntFour y) {
+  typedef std::uint32_t WordFour __attribute__((vector_size(16)));
+  return std::bit_cast<IntFour>(std::bit_cast<WordFour>(x) + std::bit_cast<WordFour>(y));
+}
 inline bool any(IntFour mask) {
   const auto halves = std::bit_cast<LongTwo>(mask);
   return (halves[0] | halves[1]) != 0;
@@ -148,7 +153,7 @@ inline bool fused_step_lanes(const DotModel& m, const LaneConstants& c, const La
     constexpr std::int32_t safe = 1 << 29;  // two such sums and the addend (below 2^27) stay within 32 bits
     slow |= (sums[v] > safe) | (sums[v] < -safe);
     if constexpr (Halves) slow |= (more[v] > safe) | (more[v] < -safe);
-    const IntFour sum = sums[v] + more[v] + __builtin_convertvector(acc[v] * per_quantum[v], IntFour);
+    const IntFour sum = wrapping_sum(wrapping_sum(sums[v], more[v]), __builtin_convertvector(acc[v] * per_quantum[v], IntFour));
     // Toward zero: the nearest float, or the one before it where that is farther out than the sum.
     const FloatFour nearest = __builtin_convertvector(sum, FloatFour);
     const IntFour back = __builtin_convertvector(nearest, IntFour);
@@ -211,27 +216,27 @@ bool fused_chain(const DotModel& m, const LaneConstants& c, LaneOperands<Real, E
   const std::size_t instruction = c.steps_per_instruction == 0 ? products : step * static_cast<std::size_t>(c.steps_per_instruction);
   FloatFour acc[4];
   __builtin_memcpy(acc, accumulators, sizeof acc);
-  bool infinite = false;
   for (std::size_t k = 0; k < products; k += instruction) {
     FloatFour entered[4] = {};
     if (c.steps_per_instruction != 0) std::swap(entered, acc);
-    for (std::size_t i = 0; i < instruction; i += step, x.advance(step)) infinite |= fused_step_lanes<Halves>(m, c, x, acc);
+    for (std::size_t i = 0; i < instruction; i += step, x.advance(step))
+      if (fused_step_lanes<Halves>(m, c, x, acc)) return false;
     if (c.steps_per_instruction == 0) continue;
     for (std::size_t v = 0; v < 4; ++v)
       for (int lane = 0; lane < 4; ++lane) {
         float sum = acc[v][lane] + entered[v][lane];
         // Rounding twice is innocuous: 24 bits are at least twice 11 and two.
         if (m.accumulator.format.mantissa_bits != 23) sum = round_to(sum, m.accumulator.format);
+        if (!std::isfinite(sum)) return false;
         acc[v][lane] = sum;
-        infinite |= !std::isfinite(sum);
       }
   }
   __builtin_memcpy(accumulators, acc, sizeof acc);
-  return !infinite;
+  return true;
 }
 
 // One chain over `products` products (whole instructions), sixteen accumulators that hold values of the accumulator's
-// format. False when one of them became infinite on the way: then the lanes do not know what follows.
+// format. False when one of them became infinite on the way: then the lanes stop, and what they hold means nothing.
 template <class Real, class Exponent>
 bool fused_chain(const DotModel& m, const LaneConstants& c, const LaneOperands<Real, Exponent>& x, std::size_t products,
                  float (&accumulators)[lane_columns]) {

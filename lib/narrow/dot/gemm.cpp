@@ -181,7 +181,8 @@ struct PackedPair {
 template <class Exponent>
 void run_fused(const Product& p, const Block& block, const Sink& d) {
   const Schedule order = lane_schedule(block.schedule, p.model);
-  const PackedPair<float, Exponent> x(p, block, order);
+  PackedPair<float, Exponent> x(p, block, order);
+  clear_special(x.a), clear_special(x.b);
   const detail::LaneConstants constants = detail::lane_constants(p.model);
   // Floats carry every product and its quanta when no exponent of a product is below -100 or above 124.
   if (x.lowest() >= -100 && x.highest() <= 124)

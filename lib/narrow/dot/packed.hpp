@@ -152,4 +152,16 @@ Packed<Real, Exponent> pack(const OperandCodes& codes, bool is_b, std::size_t fi
   return p;
 }
 
+// Rows and columns with Inf or NaN as zeros: the lanes compute them for nothing, but no conversion goes astray.
+template <class Real, class Exponent>
+void clear_special(Packed<Real, Exponent>& p) {
+  for (std::size_t n = 0; n < p.special.size(); ++n) {
+    if (p.special[n] == 0) continue;
+    for (std::size_t at = 0; at < p.positions; ++at) {
+      const std::size_t i = (n / p.width * p.positions + at) * p.width + n % p.width;
+      p.values[i] = 0, p.exponents[i] = zero_exponent<Exponent>;
+    }
+  }
+}
+
 }  // namespace narrow::detail
