@@ -44,14 +44,12 @@ float code_value(std::uint8_t code) {  // zero keeps its sign
 Expected expect_te(const std::vector<float>& block, float tensor_amax) {
   float amax = 0;
   for (const float v : block) amax = std::fmax(amax, std::fabs(v));
-  float s_enc = 448.0f * 6.0f / tensor_amax;
-  if (s_enc > float_max) s_enc = float_max;
+  float s_enc = std::fmin(448.0f * 6.0f / tensor_amax, float_max);
   if (tensor_amax == 0 || s_enc == 0) s_enc = 1;
   const float multiplier = s_enc * (1.0f / 6.0f);
   Expected e{e4m3(amax * multiplier), {}, {}};
   const float s_dec = 1.0f / s_enc;
-  float factor = 1.0f / (e.scale * s_dec);
-  if (factor > float_max) factor = float_max;
+  const float factor = std::fmin(1.0f / (e.scale * s_dec), float_max);
   for (const float v : block) {
     e.codes.push_back(std::isnan(v) ? 7 : e2m1(v * factor));
     const float final_scale = e.scale * tensor_amax * (1.0f / (6.0f * 448.0f));
