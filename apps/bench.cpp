@@ -233,7 +233,7 @@ Action declare(Arguments& arguments) {
 
 }  // namespace
 
-const Command bench_command{"bench", "speed of the array kernels as ratios to memcpy, in one run",
+const Command bench_command{"bench", "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
                             "narrow bench --quick --kernel round,encode", declare};
 
 }  // namespace app

@@ -23,7 +23,7 @@ class Arguments {
   explicit Arguments(CLI::App& program) : program_(&program) {}
 
   void values(const char* name, std::vector<std::string>& target, const char* help);  // positional, any number
-  void option(const char* flags, std::optional<std::string>& target, const char* placeholder, const char* help);
+  void option(const char* flags, std::optional<std::string>& target, const char* value_name, const char* help);
   void flag(const char* flags, bool& target, const char* help);
 
  private:

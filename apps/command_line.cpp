@@ -103,7 +103,7 @@ void Arguments::values(const char* name, std::vector<std::string>& target, const
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void Arguments::option(const char* flags, std::optional<std::string>& target, const char* placeholder,
+void Arguments::option(const char* flags, std::optional<std::string>& target, const char* value_name,
                        const char* help) {
   program_
       ->add_option(
@@ -113,7 +113,7 @@ void Arguments::option(const char* flags, std::optional<std::string>& target, co
             return true;
           },
           help)
-      ->type_name(placeholder)
+      ->type_name(value_name)
       ->expected(1);
 }
 
@@ -146,7 +146,7 @@ int run_command_line(int argc, const char* const* argv) {
   try {
     program.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
-    print(chosen() != nullptr ? chosen()->help("narrow " + chosen()->get_name()) : program.help());
+    print(chosen() != nullptr ? chosen()->help("narrow") : program.help());
     return 0;
   } catch (const CLI::CallForVersion& version) {
     print(std::string(version.what()) + "\n");

@@ -1,13 +1,11 @@
-// Section 4: products through cuBLASLt, and the search for the plan that gives their bits.
-#include <cublasLt.h>
-
+// Section 4: the search for the plan that gives the bits of a cuBLASLt product, and the rates of such products.
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "narrow/cuda/bench.hpp"
 #include "narrow/cuda/fused_gemm.cuh"
 #include "narrow/cuda/fused_gemm.hpp"
+#include "narrow/cuda/lt_product.cuh"
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/product_inputs.hpp"
 
@@ -16,139 +14,6 @@ namespace narrow {
 namespace {
 
 using namespace detail;
-
-void require_blas(cublasStatus_t status, const std::string& what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw Error("gpu: cuBLASLt: " + what + ": status " + std::to_string(static_cast<int>(status)));
-}
-
-template <class T>
-struct Destroy;
-template <>
-struct Destroy<cublasLtMatmulDescOpaque_t> {
-  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublasLtMatmulDescDestroy(p); }
-};
-template <>
-struct Destroy<cublasLtMatrixLayoutOpaque_t> {
-  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublasLtMatrixLayoutDestroy(p); }
-};
-template <>
-struct Destroy<cublasLtMatmulPreferenceOpaque_t> {
-  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublasLtMatmulPreferenceDestroy(p); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Destroy<T>>;
-
-cublasLtHandle_t handle() {
-  static cublasLtHandle_t h = [] {
-    cublasLtHandle_t made;
-    require_blas(cublasLtCreate(&made), "starting");
-    return made;
-  }();
-  return h;
-}
-
-cudaDataType_t data_type(const std::string& format) {
-  if (format == "fp32" || format == "tf32") return CUDA_R_32F;
-  if (format == "fp16") return CUDA_R_16F;
-  if (format == "bf16") return CUDA_R_16BF;
-  if (format == "e4m3") return CUDA_R_8F_E4M3;
-  if (format == "e5m2") return CUDA_R_8F_E5M2;
-  return format == "int8" ? CUDA_R_8I : CUDA_R_32I;
-}
-int bytes_of(const std::string& format) {
-  if (format == "fp32" || format == "tf32" || format == "int32") return 4;
-  return format == "fp16" || format == "bf16" ? 2 : 1;
-}
-
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what PyTorch gives it on this generation
-
-// One product: A transposed times B, column-major, so that k is contiguous in both (the only form that FP8 has).
-class Product {
- public:
-  Product(const ProductType& type, const ProductShape& s) : type_(type), shape_(s) {
-    const bool integer = type.a == "int8", tf32 = type.a == "tf32";
-    cublasLtMatmulDesc_t desc;
-    require_blas(cublasLtMatmulDescCreate(&desc,
-                                          integer ? CUBLAS_COMPUTE_32I
-                                          : tf32  ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                  : CUBLAS_COMPUTE_32F,
-                                          integer ? CUDA_R_32I : CUDA_R_32F),
-                 "describing the product");
-    desc_.reset(desc);
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
-                 "transposing");
-    if (bytes_of(type.a) == 1 && !integer) {
-      const std::int8_t fast = type.fast ? 1 : 0;
-      require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
-                   "fast accumulation");
-    }
-    const auto layout = [](Owned<cublasLtMatrixLayoutOpaque_t>& to, const std::string& format, int rows, int columns) {
-      cublasLtMatrixLayout_t made;
-      require_blas(cublasLtMatrixLayoutCreate(&made, data_type(format), static_cast<std::uint64_t>(rows),
-                                              static_cast<std::uint64_t>(columns), rows),
-                   "describing a matrix");
-      to.reset(made);
-    };
-    layout(a_, type.a, s.k, s.m), layout(b_, type.b, s.k, s.n), layout(d_, type.d, s.m, s.n);
-    cublasLtMatmulPreference_t preference;
-    require_blas(cublasLtMatmulPreferenceCreate(&preference), "preferences");
-    const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
-    require_blas(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &workspace_bytes, sizeof workspace_bytes),
-                 "preferences");
-    int found = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), desc, a_.get(), b_.get(), d_.get(), d_.get(),
-                                                                 preference, 1, &choice_, &found);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
-      throw Error("gpu: cuBLASLt has no algorithm for " + type.name + " " + std::to_string(s.m) + " x " +
-                  std::to_string(s.n) + " x " + std::to_string(s.k));
-  }
-
-  ProductAlgorithm algorithm() const {
-    ProductAlgorithm a;
-    const auto ask = [&](cublasLtMatmulAlgoConfigAttributes_t what, int& to) {
-      std::uint64_t value = 0;
-      std::size_t written = 0;
-      if (cublasLtMatmulAlgoConfigGetAttribute(&choice_.algo, what, &value, sizeof value, &written) !=
-          CUBLAS_STATUS_SUCCESS) {
-        std::uint32_t small = 0;
-        std::uint16_t smaller = 0;
-        if (cublasLtMatmulAlgoConfigGetAttribute(&choice_.algo, what, &small, sizeof small, &written) ==
-            CUBLAS_STATUS_SUCCESS)
-          value = small;
-        else if (cublasLtMatmulAlgoConfigGetAttribute(&choice_.algo, what, &smaller, sizeof smaller, &written) ==
-                 CUBLAS_STATUS_SUCCESS)
-          value = smaller;
-      }
-      to = static_cast<int>(value);
-    };
-    ask(CUBLASLT_ALGO_CONFIG_ID, a.id), ask(CUBLASLT_ALGO_CONFIG_TILE_ID, a.tile),
-        ask(CUBLASLT_ALGO_CONFIG_STAGES_ID, a.stages);
-    ask(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, a.split_k), ask(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, a.reduction);
-    ask(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, a.swizzle), ask(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, a.custom);
-    ask(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, a.inner), ask(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, a.cluster);
-    return a;
-  }
-
-  void run(const void* a, const void* b, void* d, void* workspace) const {
-    const float one = 1, zero = 0;
-    const std::int32_t int_one = 1, int_zero = 0;
-    const bool integer = type_.a == "int8";
-    require_blas(cublasLtMatmul(handle(), desc_.get(), integer ? static_cast<const void*>(&int_one) : &one, a, a_.get(),
-                                b, b_.get(), integer ? static_cast<const void*>(&int_zero) : &zero, d, d_.get(), d,
-                                d_.get(), &choice_.algo, workspace, workspace_bytes, nullptr),
-                 "multiplying");
-  }
-
- private:
-  ProductType type_;
-  ProductShape shape_;
-  Owned<cublasLtMatmulDescOpaque_t> desc_;
-  Owned<cublasLtMatrixLayoutOpaque_t> a_, b_, d_;
-  cublasLtMatmulHeuristicResult_t choice_{};
-};
 
 // tf32 operands are whole floats; nearest: rounded to tf32 first, as cuBLAS does.
 __global__ void fill_product(void* to, int bytes, Format f, bool is_float, bool nearest, std::uint64_t seed, int matrix,
@@ -393,7 +258,7 @@ class Search {
 
   ProductType type_;
   ProductShape shape_;
-  Product product_;
+  LtProduct product_;
   DeviceArray<unsigned char> a_, b_, d_, workspace_;
   DeviceArray<unsigned long long> equal_;
   DeviceArray<unsigned> sums_;
@@ -403,7 +268,7 @@ class Search {
 }  // namespace
 
 ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape) {
-  return Product(type, shape).algorithm();
+  return LtProduct(type, shape).algorithm();
 }
 
 ProductFinding find_product_plan(const ProductType& type, const ProductShape& shape, std::uint64_t seed) {
@@ -454,7 +319,7 @@ ProductFinding find_product_plan(const ProductType& type, const ProductShape& sh
 
 double product_rate(const ProductType& type, int size) {
   const ProductShape shape{size, size, size};
-  const Product product(type, shape);
+  const LtProduct product(type, shape);
   const std::size_t count = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   DeviceArray<unsigned char> a(count * static_cast<std::size_t>(bytes_of(type.a))),
       b(count * static_cast<std::size_t>(bytes_of(type.b)));
