@@ -61,7 +61,8 @@ class Tracer {
         acc_(operands.c) {}
 
   DotTrace trace() {
-    const std::size_t length = step_length(), n = in_.a.size();
+    // Software takes all products at once; the title then is a title of the whole.
+    const std::size_t n = in_.a.size(), length = narrow::step_length(m_, n);
     const std::size_t steps = n == 0 ? 1 : (n + length - 1) / length;
     for (std::size_t step = 0; step < steps; ++step) {
       first_ = step * length;
@@ -77,19 +78,6 @@ class Tracer {
   }
 
  private:
-  // Software takes all products at once; the title then is a title of the whole.
-  std::size_t step_length() const {
-    switch (m_.rule) {
-      case DotRule::fma_chain:
-      case DotRule::multiply_add:
-      case DotRule::pairwise:
-      case DotRule::kahan: return std::max<std::size_t>(in_.a.size(), 1);
-      case DotRule::fused_pair_then_add:
-      case DotRule::integer_saturating: return static_cast<std::size_t>(m_.instruction_k);
-      default: return static_cast<std::size_t>(m_.products_per_step);
-    }
-  }
-
   void one_step() {
     switch (m_.rule) {
       case DotRule::fused: return fused(all_ks(), title_, "c", acc_);

@@ -74,7 +74,8 @@ Code one_step(const DotModel& m, Codes a, Codes b, Code c) {
   }
 }
 
-// How many products one call of one_step takes.
+}  // namespace
+
 std::size_t step_length(const DotModel& m, std::size_t k) {
   switch (m.rule) {
     case DotRule::fma_chain:
@@ -86,8 +87,6 @@ std::size_t step_length(const DotModel& m, std::size_t k) {
     default: return static_cast<std::size_t>(m.products_per_step);
   }
 }
-
-}  // namespace
 
 Code dot(const DotModel& m, Codes a, Codes b, Code c) {
   if (a.size() != b.size())

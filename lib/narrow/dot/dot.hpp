@@ -12,6 +12,9 @@ namespace narrow {
 // Block-scaled models take all scales as 1; see dot_scaled.
 Code dot(const DotModel& model, std::span<const Code> a, std::span<const Code> b, Code c);
 
+// How many of k products dot() takes at once: a step, an instruction where its parts are no chain, all in software.
+std::size_t step_length(const DotModel& model, std::size_t k);
+
 // The same with the scales of the blocks: one code of model.scale for each model.scale_block products (rounded up).
 Code dot_scaled(const DotModel& model, std::span<const Code> a, std::span<const Code> b,
                 std::span<const Code> scale_a, std::span<const Code> scale_b, Code c);

@@ -33,28 +33,12 @@ void check_scales(const char* name, const OperandScales& s, std::size_t outer, s
                 std::to_string(s.values.size()));
 }
 
-void check_plan(const Product& p) {
-  const std::string plan = "gemm: plan " + plan_text(p.plan);
-  for (const OperandScales* s : {&p.options.scale_a, &p.options.scale_b}) {
-    if (s->inner == 0) continue;
-    const bool cut = p.plan.order == SumOrder::promote || p.plan.order == SumOrder::split;
-    if (!cut || p.plan.length <= 0 || s->inner % static_cast<std::size_t>(p.plan.length) != 0)
-      throw Error(plan + " does not cut K where the scales change; promote:" + std::to_string(s->inner) + " does");
-    if (p.model.is_integer()) throw Error("gemm: scales over K need a floating accumulator");
-  }
-  if (p.plan.order != SumOrder::chain && p.plan.length <= 0) throw Error(plan + " needs a length of at least 1");
-  if (p.plan.operands != Operands::cut && !(p.model.a.format == "tf32"_fmt))
-    throw Error(plan + " rounds operands, which only tf32 models do");
+void check_blocks(const Product& p) {
   if (!p.model.is_block_scaled()) {
     if (!p.options.block_a.empty() || !p.options.block_b.empty())
       throw Error("gemm: " + std::string(p.model.name.view()) + " takes no block scales");
     return;
   }
-  const int unit = p.plan.order == SumOrder::slice ? (p.plan.run != 0 ? p.plan.run : p.model.instruction_k)
-                   : p.plan.order == SumOrder::stream_k ? p.plan.tile_k
-                                                        : p.plan.length;
-  if (p.plan.order != SumOrder::chain && unit % p.model.scale_block != 0)
-    throw Error(plan + " cuts blocks of " + std::to_string(p.model.scale_block) + " that share a scale");
   const std::size_t blocks = (p.k + static_cast<std::size_t>(p.model.scale_block) - 1) / static_cast<std::size_t>(p.model.scale_block);
   if ((!p.options.block_a.empty() && p.options.block_a.size() != p.rows * blocks) ||
       (!p.options.block_b.empty() && p.options.block_b.size() != p.cols * blocks))
@@ -66,6 +50,24 @@ bool fits_float(const Format& f) {
 }
 
 }  // namespace
+
+std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions& options) {
+  if (plan.order != SumOrder::chain && plan.length <= 0) return "needs a length of at least 1";
+  for (const OperandScales* s : {&options.scale_a, &options.scale_b}) {
+    if (s->inner == 0) continue;
+    const bool cut = plan.order == SumOrder::promote || plan.order == SumOrder::split;
+    if (!cut || s->inner % static_cast<std::size_t>(plan.length) != 0)
+      return "does not cut K where the scales change; promote:" + std::to_string(s->inner) + " does";
+    if (m.is_integer()) return "has scales over K, which need a floating accumulator";
+  }
+  if (plan.operands != Operands::cut && m.a.format != "tf32"_fmt) return "rounds operands, which only tf32 models do";
+  const int unit = plan.order == SumOrder::slice      ? (plan.run != 0 ? plan.run : m.instruction_k)
+                   : plan.order == SumOrder::stream_k ? plan.tile_k
+                                                      : plan.length;
+  if (m.is_block_scaled() && plan.order != SumOrder::chain && unit % m.scale_block != 0)
+    return "cuts blocks of " + std::to_string(m.scale_block) + " that share a scale";
+  return "";
+}
 
 EngineKind engine_of(const DotModel& m) {
   const Format &a = m.a.format, &b = m.b.format, &sum = m.accumulator.format;
@@ -102,7 +104,9 @@ void check_product(const Product& p, const CodeMatrix& d) {
   if (!std::isfinite(p.options.alpha) || !std::isfinite(p.options.beta)) throw Error("gemm: alpha and beta must be finite");
   check_scales("A", p.options.scale_a, p.rows, p.k);
   check_scales("B", p.options.scale_b, p.cols, p.k);
-  check_plan(p);
+  if (const std::string problem = plan_problem(p.model, p.plan, p.options); !problem.empty())
+    throw Error("gemm: plan " + plan_text(p.plan) + " " + problem);
+  check_blocks(p);
 }
 
 }  // namespace narrow::detail

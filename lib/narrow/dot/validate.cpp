@@ -62,14 +62,7 @@ void check_request(const ValidateRequest& r) {
 // Whether gemm would take this plan with this model, and it is worth trying.
 bool plan_fits(const ValidateRequest& r, const DotModel& m, const Plan& p) {
   if (!r.plan && p.join_in_output && r.d_format == "fp32"_fmt) return false;  // the usual join under another name
-  if (p.operands != Operands::cut && m.a.format != "tf32"_fmt) return false;
-  const int unit = p.order == SumOrder::slice ? (p.run != 0 ? p.run : m.instruction_k) : p.order == SumOrder::stream_k ? p.tile_k : p.length;
-  if (m.is_block_scaled() && p.order != SumOrder::chain && unit % m.scale_block != 0) return false;
-  for (const OperandScales* s : {&r.options.scale_a, &r.options.scale_b})
-    if (s->inner != 0 && ((p.order != SumOrder::promote && p.order != SumOrder::split) ||
-                          s->inner % static_cast<std::size_t>(p.length) != 0 || m.is_integer()))
-      return false;
-  return true;
+  return detail::plan_problem(m, p, r.options).empty();
 }
 
 // The plans to try with a model.
@@ -134,8 +127,7 @@ FullComparison compare_all(const ValidateRequest& r, const std::vector<std::uint
         ++c.nan_mismatch;
         continue;
       }
-      const std::int64_t a = ordinal(x, r.d_format), b = ordinal(y, r.d_format);
-      const std::uint64_t distance = a > b ? static_cast<std::uint64_t>(a - b) : static_cast<std::uint64_t>(b - a);
+      const std::uint64_t distance = ulp_distance(x, y, r.d_format);
       c.max_ulp = std::max(c.max_ulp, distance);
       // Two zeros of unlike signs differ in bits and not in value: they count with the nearest.
       ++c.ulp_counts[static_cast<std::size_t>(std::clamp(bit_length(distance), 1, 32))];

@@ -78,10 +78,8 @@ void ValidateSample::score(Trial& trial) const {
 std::uint64_t distance_between(Code x, Code y, const Format& f) {
   if (x == y) return 0;
   if (is_nan(x, f) || is_nan(y, f)) return 65;
-  const std::int64_t a = ordinal(x, f), b = ordinal(y, f);
-  const std::uint64_t ulp = a > b ? static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)
-                                  : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
-  return static_cast<std::uint64_t>(std::max(bit_length(ulp), 1));  // zeros of unlike signs differ in bits alone
+  // Zeros of unlike signs differ in bits alone.
+  return static_cast<std::uint64_t>(std::max(bit_length(ulp_distance(x, y, f)), 1));
 }
 
 }  // namespace narrow::detail
