@@ -119,7 +119,7 @@ void require(const MatrixFlags& flags, const char* command) {
 void ProductOptions::declare(Arguments& arguments) {
   arguments.option("--model", model, "NAME", "a model of narrow models");
   arguments.option("--plan", plan, "PLAN",
-                   "chain, promote:128, split:1408, slice:4, streamk:132; then ,pairwise ,reversed ,output ,rne ,rna");
+                   "chain, promote:128, split:1408, slice:4, even:3, streamk:132; then ,pairwise ,reversed ,output ,rne ,rna");
   arguments.option("--a", a.file, "FILE", "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors)");
   arguments.option("--b", b.file, "FILE", "B, k x n");
   arguments.option("--c", c.file, "FILE", "C, m x n (default zero)");

@@ -18,6 +18,16 @@ inline std::vector<std::vector<std::size_t>> chains_of(const Plan& plan, const D
   std::vector<std::vector<std::size_t>> chains(1);
   const auto length = static_cast<std::size_t>(plan.length);
   const auto run = static_cast<std::size_t>(plan.run != 0 ? plan.run : std::max(m.instruction_k, 1));
+  if (plan.order == SumOrder::even) {  // deal the runs out one by one, first to those that are joined first
+    const std::size_t runs = std::max<std::size_t>((k + run - 1) / run, 1), parts = std::min(length, runs);
+    std::vector<std::size_t> share(parts);
+    for (std::size_t i = 0; i < runs; ++i) ++share[plan.join == narrow::Join::reversed ? parts - 1 - i % parts : i % parts];
+    chains.resize(parts);
+    std::size_t x = 0;
+    for (std::size_t part = 0; part < parts; ++part)
+      for (std::size_t end = std::min(k, x + share[part] * run); x < end; ++x) chains[part].push_back(x);
+    return chains;
+  }
   for (std::size_t x = 0; x < k; ++x) {
     const std::size_t chain = plan.order == SumOrder::chain   ? 0
                               : plan.order == SumOrder::slice ? x / run % length

@@ -102,6 +102,9 @@ TEST_CASE("gemm: every order of sums is what its words say") {
                                "slice:3,run=64",
                                "slice:2,run=64,pairwise",
                                "slice:4,run=32,reversed",
+                               "even:3,run=32",
+                               "even:3,run=32,reversed",
+                               "even:4,pairwise",
                                "split:1024"};
   for (const char* name : kinds)
     for (const char* text : plans)

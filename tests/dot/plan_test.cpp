@@ -28,6 +28,9 @@ const char* const texts[] = {"chain",
                              "slice:4",
                              "slice:3,run=8",
                              "slice:4,pairwise,run=32",
+                             "even:3",
+                             "even:3,reversed,rne,run=32",
+                             "even:7,pairwise,run=8",
                              "streamk:132",
                              "streamk:7,tile=64x32x16",
                              "streamk:1",
@@ -84,6 +87,8 @@ TEST_CASE("plan: a text that is no plan throws one line that says what a plan is
                              "split:128,tile=1x1x1",
                              "slice:4,run=",
                              "slice:4,run=0",
+                             "even:0",
+                             "even:3,tile=1x1x1",
                              "streamk:0",
                              "streamk:4,tile=128x128",
                              "streamk:4,tile=128x128x0",
@@ -180,6 +185,10 @@ TEST_CASE("plan: the chains of each order") {
   CHECK(firsts("promote:128", 300) == List{0, 128, 256});
   CHECK(firsts("slice:3", 64) == List{0, 16, 32});
   CHECK(firsts("slice:3,run=8", 64) == List{0, 8, 16});
+  // 512 runs of 32: cuBLASLt's tf32 kernel for 512 x 512 x 16384 on an H200, found by probing it.
+  CHECK(firsts("even:3,reversed,run=32", 16384) == List{0, 170 * 32, 341 * 32});
+  CHECK(firsts("even:3,run=32", 16384) == List{0, 171 * 32, 342 * 32});
+  CHECK(firsts("even:3", 20) == List{0, 16});
   // Four tiles of 128 x 128, 16 steps of 64 each: 64 steps over 5 workers are 13, 13, 13, 13, 12.
   CHECK(firsts("streamk:5", 1024) == List{0, 13 * 64});
   CHECK(firsts("streamk:5", 1024, 0, 128) == List{0, (26 - 16) * 64});

@@ -61,7 +61,8 @@ std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions&
     if (m.is_integer()) return "has scales over K, which need a floating accumulator";
   }
   if (plan.operands != Operands::cut && m.a.format != "tf32"_fmt) return "rounds operands, which only tf32 models do";
-  const int unit = plan.order == SumOrder::slice      ? (plan.run != 0 ? plan.run : m.instruction_k)
+  const bool has_runs = plan.order == SumOrder::slice || plan.order == SumOrder::even;
+  const int unit = has_runs                           ? (plan.run != 0 ? plan.run : m.instruction_k)
                    : plan.order == SumOrder::stream_k ? plan.tile_k
                                                       : plan.length;
   if (m.is_block_scaled() && plan.order != SumOrder::chain && unit % m.scale_block != 0)

@@ -14,12 +14,16 @@ struct OrderWord {
   SumOrder order;
 };
 constexpr OrderWord order_words[] = {
-    {"promote", SumOrder::promote}, {"split", SumOrder::split}, {"slice", SumOrder::slice}, {"streamk", SumOrder::stream_k}};
+    {"promote", SumOrder::promote}, {"split", SumOrder::split}, {"slice", SumOrder::slice}, {"even", SumOrder::even},
+    {"streamk", SumOrder::stream_k}};
+
+// The orders that keep runs of products together.
+bool has_runs(const Plan& plan) { return plan.order == SumOrder::slice || plan.order == SumOrder::even; }
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error("plan " + quote(text) + ": " + why +
-              "; plans are chain, promote:128, split:1408, slice:4, streamk:132, with options after commas: pairwise, "
-              "reversed, output, rne, rna, run=32 (slice), tile=128x128x64 (streamk), residue=32 (chain, split)");
+              "; plans are chain, promote:128, split:1408, slice:4, even:3, streamk:132, with options after commas: "
+              "pairwise, reversed, output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split)");
 }
 
 // Takes a number from 1 to 2^30 off the front; 0 when there is none.
@@ -55,7 +59,7 @@ void read_option(Plan& plan, std::string_view word, std::string_view text) {
     plan.join = word == "pairwise" ? Join::pairwise : Join::reversed;
   } else if (joins && plan.order != SumOrder::promote && word == "output") {
     plan.join_in_output = true;
-  } else if (plan.order == SumOrder::slice && word.starts_with("run=")) {
+  } else if (has_runs(plan) && word.starts_with("run=")) {
     plan.run = whole_length(word.substr(4), text, "run");
   } else if (plan.order == SumOrder::stream_k && word.starts_with("tile=")) {
     read_tile(plan, word.substr(5), text);
@@ -101,7 +105,7 @@ std::string plan_text(const Plan& plan) {
   if (plan.join_in_output) text += ",output";
   if (plan.operands == Operands::nearest_even) text += ",rne";
   if (plan.operands == Operands::nearest_away) text += ",rna";
-  if (plan.order == SumOrder::slice && plan.run != 0) text += ",run=" + std::to_string(plan.run);
+  if (has_runs(plan) && plan.run != 0) text += ",run=" + std::to_string(plan.run);
   if (plan.residue != 0) text += ",residue=" + std::to_string(plan.residue);
   const Plan usual;
   if (plan.order == SumOrder::stream_k &&

@@ -15,6 +15,7 @@ enum class SumOrder : std::uint8_t {
   promote,  // a new chain every `length` of K, its result added to a running sum in FP32
   split,    // contiguous parts of `length`, the last one shorter, each a chain from 0; results joined
   slice,    // `length` chains; runs of K go to them in turn; results joined
+  even,     // `length` contiguous parts as even as whole runs allow; those joined first are the longer ones
   stream_k  // `length` workers share all tiles evenly: the cuts of K depend on the tile of the output
 };
 enum class Join : std::uint8_t { in_order, pairwise, reversed };
@@ -32,7 +33,7 @@ struct Plan {
   Join join = Join::in_order;
   bool join_in_output = false;  // partial results are rounded to the output's format and added there
   Operands operands = Operands::cut;
-  int run = 0;                  // slice: products that a slice takes in a row; 0: one instruction
+  int run = 0;                  // slice, even: products that stay together; 0: one instruction
   int tile_rows = 128, tile_cols = 128, tile_k = 64;  // stream_k
   // chain, split: what a chain's length leaves over from tiles of this many products comes first, in a tile of its own
   // filled with zero products (kernels written as in CUTLASS 2); 0: it comes last.
@@ -41,8 +42,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// "chain", "promote:128", "split:1408", "slice:4", "streamk:132"; then options after commas: pairwise, reversed, output,
-// rne, rna, run=32 (slice), tile=128x128x64 (streamk), residue=32 (chain, split). Throws Error.
+// "chain", "promote:128", "split:1408", "slice:4", "even:3", "streamk:132"; then options after commas: pairwise, reversed,
+// output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split). Throws Error.
 Plan parse_plan(std::string_view text);
 std::string plan_text(const Plan& plan);  // what parse_plan reads
 

@@ -40,6 +40,13 @@ std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands) {
   for (const int slices : {2, 4, 8})
     for (const int run : {8, 16, 32, 64, 128})
       if (static_cast<std::size_t>(run) < k) plans.push_back({.order = SumOrder::slice, .length = slices, .run = run});
+  for (int parts = 2; parts <= 8; ++parts)
+    for (const int run : {32, 64}) {  // where the runs divide it is a split
+      const std::size_t runs = (k + static_cast<std::size_t>(run) - 1) / static_cast<std::size_t>(run);
+      if (runs % static_cast<std::size_t>(parts) == 0 || runs < static_cast<std::size_t>(parts)) continue;
+      for (const Join join : {Join::in_order, Join::reversed})
+        plans.push_back({.order = SumOrder::even, .length = parts, .join = join, .run = run});
+    }
   for (const int residue : {16, 32, 64, 128})
     if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
   if (!rounds_operands) return plans;

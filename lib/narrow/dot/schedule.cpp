@@ -46,6 +46,23 @@ std::size_t pieces(std::size_t size, int piece) {
   return (size + p - 1) / p;
 }
 
+std::size_t run_of(const Plan& p, const DotModel& m) {
+  return static_cast<std::size_t>(p.run != 0 ? p.run : std::max(m.instruction_k, 1));
+}
+
+// K in parts of whole runs that differ by one run at most. The longer ones are those that are joined first, so they stand
+// at the end of K where the join is reversed: 512 runs in 3 parts are 170, 171, 171 there, else 171, 171, 170.
+std::vector<std::size_t> even_cuts(const Plan& p, const DotModel& m, std::size_t k) {
+  const std::size_t run = run_of(p, m), runs = std::max<std::size_t>((k + run - 1) / run, 1);
+  const std::size_t parts = std::min(static_cast<std::size_t>(p.length), runs), longer = runs % parts;
+  std::vector<std::size_t> cuts{0};
+  for (std::size_t part = 0; part < parts; ++part) {
+    const bool is_longer = p.join == Join::reversed ? part >= parts - longer : part < longer;
+    cuts.push_back(std::min(k, cuts.back() + (runs / parts + (is_longer ? 1 : 0)) * run));
+  }
+  return cuts;
+}
+
 // Where the workers of stream-K cut the K of one tile. All tiles' steps of tile_k, tile after tile (row by row), are dealt
 // out evenly, the first workers taking one more where they do not divide.
 std::vector<std::size_t> stream_k_cuts(const Plan& p, std::size_t k, std::size_t rows, std::size_t cols, std::size_t row,
@@ -87,7 +104,7 @@ Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, s
       for (std::size_t begin = 0; begin < std::max<std::size_t>(k, 1); begin += length) chain_of(begin, std::min(k, begin + length));
       break;
     case SumOrder::slice: {
-      const auto run = static_cast<std::size_t>(plan.run != 0 ? plan.run : std::max(model.instruction_k, 1));
+      const std::size_t run = run_of(plan, model);
       for (std::size_t slice = 0; slice < std::max<std::size_t>(std::min(length, (k + run - 1) / run), 1); ++slice) {
         ChainWriter writer(schedule, model);
         for (std::size_t begin = slice * run; begin < k; begin += length * run) writer.take(begin, std::min(k, begin + run));
@@ -95,8 +112,11 @@ Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, s
       }
       break;
     }
+    case SumOrder::even:
     case SumOrder::stream_k: {
-      const std::vector<std::size_t> cuts = stream_k_cuts(plan, k, rows, cols, row, col);
+      const std::vector<std::size_t> cuts = plan.order == SumOrder::even
+                                                ? even_cuts(plan, model, k)
+                                                : stream_k_cuts(plan, k, rows, cols, row, col);
       for (std::size_t i = 0; i + 1 < cuts.size(); ++i) chain_of(cuts[i], cuts[i + 1]);
       break;
     }
