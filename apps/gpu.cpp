@@ -36,6 +36,9 @@ Action declare(Arguments& arguments) {
   arguments.option("--seed", request->seed, "N", "seed of everything sampled (default 1)");
   arguments.option("-o,--output", request->folder, "FOLDER", "record: where the recordings go");
   arguments.option("--type", request->type, "T", "plan: f16, bf16, tf32, e4m3, e4m3-slow, s8 (default f16)");
+  arguments.option("--learned", request->learned, "FILE",
+                   "plan: recorded products to foretell from (default data/golden/products.tsv)");
+  arguments.flag("--predict", request->predict, "plan: foretell the plan and stop, without running the product");
   arguments.flag("--list", request->list, "check: name the instructions and stop (needs no device)");
   arguments.flag("--json", request->json, "machine-readable");
   return [request] { return run(*request); };

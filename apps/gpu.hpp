@@ -9,8 +9,8 @@ namespace app {
 
 struct GpuRequest {
   std::vector<std::string> words;  // check, record, bench, plan M N K
-  std::optional<std::string> sections, only, dots, seed, scale, folder, type;
-  bool json = false, list = false;
+  std::optional<std::string> sections, only, dots, seed, scale, folder, type, learned;
+  bool json = false, list = false, predict = false;
 };
 
 int run_gpu(const GpuRequest& request);

@@ -8,6 +8,7 @@
 
 #include "command.hpp"
 #include "gpu.hpp"
+#include "gpu_plan.hpp"
 #include "json_value.hpp"
 #include "narrow/cuda/bench.hpp"
 #include "narrow/cuda/check.hpp"
@@ -262,22 +263,7 @@ int plan(const GpuRequest& request) {
   };
   const narrow::ProductType& type = narrow::find_product_type(request.type.value_or("f16"));
   const narrow::ProductShape shape{size(1), size(2), size(3)};
-  narrow::open_device();
-  const narrow::ProductFinding f = narrow::find_product_plan(type, shape, options_of(request).seed);
-  if (request.json) {
-    Json row;
-    row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
-    row["algorithm"] = f.algorithm.text();
-    row["model"] = f.model.empty() ? Json() : Json(f.model), row["plan"] = f.plan, row["outputs"] = f.outputs,
-    row["equal"] = f.equal;
-    print(row.dump(2) + "\n");
-  } else {
-    print("cuBLASLt chooses " + f.algorithm.text() + "\n");
-    print((f.model.empty() ? "no plan reproduces it; " + f.plan : f.model + ", plan " + f.plan) +
-          format_text(": %llu of %llu outputs equal\n", static_cast<unsigned long long>(f.equal),
-                      static_cast<unsigned long long>(f.outputs)));
-  }
-  return f.model.empty() ? 1 : 0;
+  return run_gpu_plan(request, type, shape, options_of(request).seed);
 }
 
 int list() {

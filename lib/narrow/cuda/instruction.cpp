@@ -111,10 +111,15 @@ std::vector<Instruction> all_instructions() {
     for (const TileElement a : {e4m3, e5m2})
       for (const TileElement b : {e4m3, e5m2}) wgmma(accumulator, a, b, 32, true);
   for (const TileElement a : {s8, u8})
-    for (const TileElement b : {s8, u8}) wgmma(s32, a, b, 32, false);
+    for (const TileElement b : {s8, u8}) {
+      wgmma(s32, a, b, 32, false);
+      Instruction i;  // one shape is enough: what saturates is the sum, after the shape has done its work
+      i.unit = TileUnit::wgmma, i.accumulator = s32, i.a = a, i.b = b, i.n = 64, i.k = 32, i.saturate = true;
+      list.push_back(i);
+    }
   for (const Instruction& dense : std::vector<Instruction>(list)) {
-    if (dense.unit != TileUnit::wgmma || dense.n != 64 || dense.from_registers || dense.negate || dense.a != dense.b ||
-        dense.a == u8)
+    if (dense.unit != TileUnit::wgmma || dense.n != 64 || dense.from_registers || dense.negate || dense.saturate ||
+        dense.a != dense.b || dense.a == u8)
       continue;
     if (dense.accumulator == f16 && dense.a != f16) continue;
     Instruction i = dense;

@@ -130,6 +130,14 @@ std::vector<Plan> candidate_plans(const ProductType& t, const ProductAlgorithm& 
     };
     if (algorithm.split_k > 1) parts_of(algorithm.split_k);
   }
+  if (algorithm.split_k < 0)  // stream-K that came out even: every tile has as many workers
+    for (int parts = 2; parts <= 16; ++parts)
+      for (const int run : {32, 64, 16, 128})
+        for (const Join join : {Join::reversed, Join::in_order}) {
+          Plan p;
+          p.order = SumOrder::even, p.length = parts, p.run = run, p.join = join;
+          plans.push_back(p);
+        }
   if (algorithm.split_k < 0)  // stream-K: workers share the tiles
     for (const int workers : {132, 128, 66, 264, 114, 120})
       for (const auto& [rows, columns] : {std::pair{64, 128}, {128, 64}, {128, 128}, {64, 64}, {256, 128}, {128, 256}})

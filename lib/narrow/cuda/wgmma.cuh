@@ -139,5 +139,10 @@ __device__ inline unsigned long long wide_core_descriptor(const void* shared) {
     NARROW_WGMMA_ONE(32, "m64n64k32", TYPES, "", "")                                                                    \
     NARROW_WGMMA_ONE(128, "m64n256k32", TYPES, "", "")                                                                  \
   };
+#define NARROW_WGMMA_SATURATING(NAME, TYPES)                                                                            \
+  struct NAME {                                                                                                         \
+    static constexpr bool half_result = false;                                                                          \
+    NARROW_WGMMA_ONE(32, "m64n64k32", TYPES, "", "")                                                                    \
+  };
 
 }  // namespace narrow::detail

@@ -1,0 +1,58 @@
+// narrow gpu plan: the plan of a product told before it runs, and then what it was.
+#include "gpu_plan.hpp"
+
+#include <fstream>
+#include <iterator>
+
+#include "command.hpp"
+#include "json_value.hpp"
+#include "narrow/cuda/device.hpp"
+#include "narrow/cuda/plan_prediction.hpp"
+#include "terminal.hpp"
+
+namespace app {
+namespace {
+
+// The recorded products: the file that was named, else the project's own where it is still in its place.
+std::vector<narrow::RecordedProduct> learned_products(const GpuRequest& request) {
+  const std::string path = request.learned.value_or(NARROW_LEARNED_PRODUCTS);
+  std::ifstream file(path, std::ios::binary);
+  if (!file && !request.learned) return {};
+  if (!file) throw narrow::Error("--learned: cannot read '" + path + "'");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return blame(path, [&] { return narrow::read_recorded_products(text); });
+}
+
+}  // namespace
+
+int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, const narrow::ProductShape& shape,
+                 std::uint64_t seed) {
+  const std::vector<narrow::RecordedProduct> learned = learned_products(request);
+  narrow::open_device();
+  const narrow::ProductAlgorithm algorithm = narrow::choose_algorithm(type, shape);
+  const narrow::PlanPrediction foretold = narrow::predict_plan(learned, type, shape, algorithm);
+  Json row;
+  row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
+  row["algorithm"] = algorithm.text();
+  row["predicted_model"] = foretold.model, row["predicted_plan"] = foretold.plan, row["recorded"] = foretold.recorded;
+  if (!request.json)
+    print("cuBLASLt chooses " + algorithm.text() + "\nforetold from " +
+          (foretold.recorded ? "a recorded product of this shape" : "the numbers of that algorithm") + ": " +
+          foretold.model + ", plan " + foretold.plan + "\n");
+  if (request.predict) {
+    if (request.json) print(row.dump(2) + "\n");
+    return 0;
+  }
+  const narrow::ProductFinding f = narrow::find_product_plan(type, shape, seed);
+  if (request.json) {
+    row["model"] = f.model.empty() ? Json() : Json(f.model), row["plan"] = f.plan, row["outputs"] = f.outputs,
+    row["equal"] = f.equal;
+    print(row.dump(2) + "\n");
+  } else {
+    print((f.model.empty() ? "run: no plan reproduces it; " + f.plan : "run: " + f.model + ", plan " + f.plan) +
+          ": " + std::to_string(f.equal) + " of " + std::to_string(f.outputs) + " outputs equal\n");
+  }
+  return f.model.empty() ? 1 : 0;
+}
+
+}  // namespace app

@@ -1,0 +1,35 @@
+// Which plan will a product through cuBLASLt follow? Told before it runs: from a recorded product of the same shape, else
+// from the numbers of the algorithm that its heuristic chose. Needs no CUDA.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "narrow/cuda/product.hpp"
+
+namespace narrow {
+
+// A line of data/golden/products.tsv.
+struct RecordedProduct {
+  std::string type;
+  ProductShape shape;
+  ProductAlgorithm algorithm;
+  std::string model, plan;  // model is empty where no plan was found
+};
+std::vector<RecordedProduct> read_recorded_products(std::string_view table);  // throws Error that names the line
+
+struct PlanPrediction {
+  std::string model, plan;
+  bool recorded = false;  // this shape with this algorithm was run and compared
+};
+
+// What the algorithm's numbers say by themselves (plan_prediction.cpp has the rules).
+PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& shape, const ProductAlgorithm& algorithm);
+
+PlanPrediction predict_plan(std::span<const RecordedProduct> recorded, const ProductType& type,
+                            const ProductShape& shape, const ProductAlgorithm& algorithm);
+
+}  // namespace narrow
