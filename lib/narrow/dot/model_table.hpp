@@ -97,7 +97,7 @@ inline constexpr DotFamily dot_families[] = {
     {hopper, Unit::wgmma, f32, fp8, fp8, {{{32, 32}}}, 13, fused, measured, golden, silicon, "", 13},
     {hopper, Unit::wgmma, f16, fp8, fp8, {{{32, 32}}}, 13, fused, measured, golden, silicon},
     {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer, measured, golden, silicon},
-    {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer_saturating, published, "", ptx, ".satfinite"},
+    {hopper, Unit::wgmma, s32, int8, int8, {{{32, 32}}}, 0, integer_saturating, measured, golden, silicon, ".satfinite"},
 
     {blackwell, Unit::mma, f32_f16, f16, f16, {{{16, 16}}}, 25, fused, replayed, "B200", features},
     {blackwell, Unit::mma, f32_f16, f16, f16, {{{8, 8}}}, 25, fused, published, "", simulator},
