@@ -1,0 +1,55 @@
+#include "narrow/train/recipe.hpp"
+
+#include "narrow/base/error.hpp"
+#include "narrow/scale/policy_table.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/mapped_file.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace narrow::train {
+
+namespace {
+
+constexpr std::size_t largest_recipe = 1 << 20;
+
+Recipe read_recipe(const std::string& path) {
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  if (bytes.size() > largest_recipe) throw Error(quote_path(path) + ": a recipe has at most 1 MiB");
+  return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, quote_path(path));
+}
+
+}  // namespace
+
+std::string checked_loss_scaler(const std::string& text) {
+  if (make_scaler(text).row->kind == PolicyKind::loss_scaler) return text;
+  std::string list;
+  for (const PolicyRow& row : policy_table())
+    if (row.kind == PolicyKind::loss_scaler) list += " " + std::string(row.name);
+  throw Error(quote(text) + " scales tensors, not losses; accepted:" + list);
+}
+
+const RecipeRow* find_recipe(std::string_view name) {
+  for (const RecipeRow& row : recipe_table())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+Recipe require_recipe(const std::string& name_or_file) {
+  if (const RecipeRow* row = find_recipe(name_or_file))
+    return {std::string(row->name), std::string(row->what), row->policy(), std::string(row->loss_scaler)};
+  if (name_or_file.ends_with(".json")) return read_recipe(name_or_file);
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const RecipeRow& row : recipe_table()) {
+    names.push_back(row.name);
+    list += " " + std::string(row.name);
+  }
+  const std::string close = did_you_mean(name_or_file, names);
+  throw Error("recipe " + quote(name_or_file) + " is unknown; " +
+              (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: a file that ends in .json, or" +
+              list);
+}
+
+}  // namespace narrow::train

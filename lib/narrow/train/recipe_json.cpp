@@ -1,0 +1,254 @@
+// Recipes as JSON: out in full, in as changes to a base. Every key is checked; an error names its path.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "narrow/base/error.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/train/recipe.hpp"
+#include "narrow/train/recipe_words.hpp"
+
+namespace narrow::train {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::pair<std::string_view, Precision TrainingPolicy::*> training_roles[] = {
+    {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
+    {"update", &TrainingPolicy::update},         {"gradient_accumulation", &TrainingPolicy::gradient_accumulation},
+    {"reduction", &TrainingPolicy::reduction},   {"clipping", &TrainingPolicy::clipping}};
+constexpr std::pair<std::string_view, ProductPolicy OperationPolicy::*> product_roles[] = {
+    {"forward", &OperationPolicy::forward}, {"dgrad", &OperationPolicy::dgrad}, {"wgrad", &OperationPolicy::wgrad}};
+
+// --- in ---
+
+// A value and where it stands: "'my.json': operations.linear.weights".
+struct Node {
+  const Json& value;
+  std::string where;
+  bool is_root = false;
+
+  [[noreturn]] void fail(const std::string& what) const { throw Error(where + ": " + what); }
+  std::string text() const {
+    if (!value.is_string()) fail("must be a text in quotes");
+    return value.get<std::string>();
+  }
+  bool truth() const {
+    if (!value.is_boolean()) fail("must be true or false");
+    return value.get<bool>();
+  }
+  std::int64_t count(std::int64_t least, std::int64_t most) const {
+    if (!value.is_number_integer() || value < least || value > most)
+      fail("must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    return value.get<std::int64_t>();
+  }
+  // read(index of the key in `keys`, its value) for each key of an object.
+  template <class Read>
+  void each(std::vector<std::string_view> keys, const Read& read) const {
+    if (!value.is_object()) fail("must be an object in braces");
+    for (const auto& [key, child] : value.items()) {
+      const std::size_t i = choose(where, "key", key, keys);
+      read(i, Node{child, where + (is_root ? ": " : ".") + key});
+    }
+  }
+  // What narrow's own parsers say about a word, with the place in front.
+  template <class Parse>
+  auto parse(const Parse& parse_word) const {
+    try {
+      return parse_word(text());
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      if (message.starts_with(where)) throw;
+      fail(message);
+    }
+  }
+};
+
+// A new format begins without the cast and the scale of the old one.
+Precision read_precision(const Node& node, Precision p) {
+  if (node.value.is_string()) return {.format = node.parse(require_format)};
+  if (node.value.is_object() && node.value.contains("format")) p = {};
+  node.each({"format", "rounding", "overflow", "subnormals", "random_bits", "scaling", "rule"},
+            [&](std::size_t key, const Node& child) {
+              switch (key) {
+                case 0: p.format = child.parse(require_format); break;
+                case 1: p.cast.rounding = child.parse(parse_rounding); break;
+                case 2: p.cast.overflow = child.parse(parse_overflow); break;
+                case 3: p.cast.subnormals = child.parse(parse_subnormals); break;
+                case 4: p.cast.random_bits = static_cast<int>(child.count(1, 64)); break;
+                case 5:
+                  p.scaling = static_cast<Scaling>(choose(child.where, "scaling", child.text(), scaling_names));
+                  break;
+                case 6: p.rule = require_scale_rule(child.where, child.text()); break;
+              }
+            });
+  return p;
+}
+
+ProductPolicy read_product(const Node& node, ProductPolicy p) {
+  node.each({"accumulation", "accumulator", "model", "plan"}, [&](std::size_t key, const Node& child) {
+    switch (key) {
+      case 0:
+        p.accumulation =
+            static_cast<Accumulation>(choose(child.where, "accumulation", child.text(), accumulation_names));
+        break;
+      case 1: p.accumulator = child.parse(require_format); break;
+      case 2: p.model = require_dot_model(child.where, child.text()); break;
+      case 3: p.plan = child.parse(parse_plan); break;
+    }
+  });
+  return p;
+}
+
+void read_operation(const Node& node, OperationPolicy& p) {
+  std::vector<std::string_view> keys(role_names.begin(), role_names.end());
+  keys.push_back("arithmetic");
+  for (const auto& [name, member] : product_roles) keys.push_back(name);
+  node.each(keys, [&](std::size_t key, const Node& child) {
+    if (key < role_count) p.role(static_cast<Role>(key)) = read_precision(child, p.role(static_cast<Role>(key)));
+    else if (key == role_count) p.arithmetic = read_precision(child, p.arithmetic);
+    else {
+      ProductPolicy& product = p.*product_roles[key - role_count - 1].second;
+      product = read_product(child, product);
+    }
+  });
+}
+
+void read_training(const Node& node, TrainingPolicy& p) {
+  std::vector<std::string_view> keys;
+  for (const auto& [name, member] : training_roles) keys.push_back(name);
+  keys.push_back("kahan");
+  node.each(keys, [&](std::size_t key, const Node& child) {
+    if (key == std::size(training_roles)) p.kahan = child.truth();
+    else p.*training_roles[key].second = read_precision(child, p.*training_roles[key].second);
+  });
+}
+
+void read_delayed(const Node& node, TeDelayedScaling& p) {
+  node.each({"margin", "history", "most_recent"}, [&](std::size_t key, const Node& child) {
+    if (key == 0) p.margin = child.count(0, 100);
+    if (key == 1) p.history = child.count(1, 1 << 20);
+    if (key == 2) p.most_recent = child.truth();
+  });
+}
+
+// It becomes part of file names.
+std::string read_name(const Node& node) {
+  const std::string name = node.text();
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  if (name.empty() || name.size() > 60 || name[0] == '.' || !std::all_of(name.begin(), name.end(), is_allowed))
+    node.fail("must be 1 to 60 letters, digits and - _ . (not first)");
+  return name;
+}
+
+Json parse_json(std::string_view json, const std::string& where) {
+  try {
+    return Json::parse(json);
+  } catch (const nlohmann::json::exception& error) {
+    std::string reason = error.what();
+    if (const std::size_t at = reason.find("] "); at != std::string::npos) reason.erase(0, at + 2);
+    throw Error(where + ": no JSON: " + reason.substr(0, reason.find('\n')) +
+                "; narrow train --print-recipe shows one");
+  }
+}
+
+// --- out ---
+
+Json to_json(const Precision& p) {
+  const Cast plain;
+  Json fields;
+  fields["format"] = format_word(p.format);
+  if (p.cast.rounding != plain.rounding) fields["rounding"] = name_of(p.cast.rounding);
+  if (p.cast.overflow != plain.overflow) fields["overflow"] = name_of(p.cast.overflow);
+  if (p.cast.subnormals != plain.subnormals) fields["subnormals"] = name_of(p.cast.subnormals);
+  if (p.cast.random_bits != plain.random_bits) fields["random_bits"] = p.cast.random_bits;
+  if (p.scaling != Scaling::none) fields["scaling"] = name_of(p.scaling);
+  if (p.rule) fields["rule"] = row_of(*p.rule).name;
+  return fields.size() == 1 ? fields["format"] : fields;
+}
+
+Json to_json(const ProductPolicy& p) {
+  Json fields;
+  fields["accumulation"] = name_of(p.accumulation);
+  if (p.accumulation == Accumulation::every_operation) fields["accumulator"] = format_word(p.accumulator);
+  if (p.accumulation == Accumulation::model) {
+    fields["model"] = p.model->name.view();
+    fields["plan"] = plan_text(p.plan);
+  }
+  return fields;
+}
+
+Json to_json(const OperationPolicy& p, bool has_products) {
+  Json fields;
+  for (std::size_t r = 0; r < role_count; ++r)
+    fields[std::string(role_names[r])] = to_json(p.role(static_cast<Role>(r)));
+  fields["arithmetic"] = to_json(p.arithmetic);
+  if (has_products)
+    for (const auto& [name, member] : product_roles) fields[std::string(name)] = to_json(p.*member);
+  return fields;
+}
+
+// An object with one line for each of its members.
+std::string lines(const Json& object) {
+  std::string text;
+  for (const auto& [key, value] : object.items())
+    text += (text.empty() ? "\n    " : ",\n    ") + Json(key).dump() + ": " + value.dump();
+  return "{" + text + "\n  }";
+}
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view json, const std::string& where) {
+  const Json tree = parse_json(json, where);
+  const Node root{tree, where, true};
+  Recipe recipe = require_recipe("fp32");
+  if (tree.is_object() && tree.contains("base")) {
+    const Node base{tree["base"], where + ": base"};
+    std::vector<std::string_view> names;
+    for (const RecipeRow& row : recipe_table()) names.push_back(row.name);
+    recipe = require_recipe(std::string(names[choose(base.where, "recipe", base.text(), names)]));
+  }
+  recipe.name = "recipe";
+  root.each({"base", "name", "what", "loss_scaler", "operations", "training", "delayed"},
+            [&](std::size_t key, const Node& child) {
+              switch (key) {
+                case 1: recipe.name = read_name(child); break;
+                case 2: recipe.what = child.text(); break;
+                case 3: recipe.loss_scaler = child.parse(checked_loss_scaler); break;
+                case 4:
+                  child.each({operation_names.begin(), operation_names.end()},
+                             [&](std::size_t o, const Node& n) { read_operation(n, recipe.policy.operations[o]); });
+                  break;
+                case 5: read_training(child, recipe.policy.training); break;
+                case 6: read_delayed(child, recipe.policy.delayed); break;
+              }
+            });
+  try {
+    check(recipe.policy);
+  } catch (const Error& error) {
+    throw Error(where + ": " + error.what());
+  }
+  return recipe;
+}
+
+std::string recipe_json(const Recipe& recipe) {
+  Json operations, training;
+  for (std::size_t o = 0; o < operation_count; ++o)
+    operations[std::string(operation_names[o])] =
+        to_json(recipe.policy.operations[o], is_product(static_cast<Operation>(o)));
+  for (const auto& [name, member] : training_roles)
+    training[std::string(name)] = to_json(recipe.policy.training.*member);
+  training["kahan"] = recipe.policy.training.kahan;
+  const Json delayed = {{"margin", recipe.policy.delayed.margin},
+                        {"history", recipe.policy.delayed.history},
+                        {"most_recent", recipe.policy.delayed.most_recent}};
+  return "{\n  \"name\": " + Json(recipe.name).dump() + ",\n  \"what\": " + Json(recipe.what).dump() +
+         ",\n  \"base\": \"fp32\",\n  \"loss_scaler\": " + Json(recipe.loss_scaler).dump() +
+         ",\n  \"operations\": " + lines(operations) + ",\n  \"training\": " + lines(training) +
+         ",\n  \"delayed\": " + delayed.dump() + "\n}\n";
+}
+
+}  // namespace narrow::train

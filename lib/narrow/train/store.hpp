@@ -1,0 +1,77 @@
+// What the layers of one model share: parameters, quantisers, the policy and the step that is running.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "narrow/train/model.hpp"
+#include "narrow/train/quantiser.hpp"
+
+namespace narrow::train {
+
+// How a parameter starts.
+struct Start {
+  enum class Law : std::uint8_t { constant, normal, uniform } law = Law::constant;
+  double size = 0;  // the value; the deviation; the bound
+
+  static Start constant(double value) { return {Law::constant, value}; }
+  static Start normal(double deviation) { return {Law::normal, deviation}; }
+  static Start uniform(double bound) { return {Law::uniform, bound}; }
+};
+
+template <class T>
+class Store {
+ public:
+  Store(const Policy& rules, std::uint64_t seed) : policy(rules), seed_(seed) {}
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // References stay valid. Element i of parameter n starts from random bits of (seed, n, i) alone.
+  Parameter<T>& parameter(std::string name, std::vector<std::size_t> shape, const Start& start);
+  Quantiser<T>& quantiser(std::string tensor, Operation operation, Role role);
+
+  std::vector<Parameter<T>*> parameters();
+  std::vector<QuantiserState> states() const;
+  void restore(const std::vector<QuantiserState>& states);
+  void end_step();
+
+  const Policy policy;
+  Step step;
+
+ private:
+  std::uint64_t seed_;
+  std::deque<Parameter<T>> parameters_;
+  std::deque<Quantiser<T>> quantisers_;
+};
+
+// The roles of an operation without weights.
+template <class T>
+struct Roles {
+  Quantiser<T>&activations, &gradients, &output, &input_gradients;
+  Roles(Store<T>& store, const std::string& name, Operation o)
+      : activations(store.quantiser(name, o, Role::activations)),
+        gradients(store.quantiser(name, o, Role::gradients)),
+        output(store.quantiser(name, o, Role::output)),
+        input_gradients(store.quantiser(name, o, Role::input_gradients)) {}
+};
+
+// The parts of model.hpp that are the same for every model.
+template <class T>
+class StoredModel : public Model<T> {
+ public:
+  StoredModel(const Policy& policy, std::uint64_t seed) : store_(policy, seed) {}
+  std::vector<Parameter<T>*> parameters() override { return store_.parameters(); }
+  void set_step(std::uint64_t seed, std::uint64_t number) override {
+    store_.step.seed = seed, store_.step.number = number;
+  }
+  void set_observer(Observer* observer) override { store_.step.observer = observer; }
+  void set_threads(int threads) override { store_.step.threads = threads; }
+  void end_step() override { store_.end_step(); }
+  std::vector<QuantiserState> states() const override { return store_.states(); }
+  void restore(const std::vector<QuantiserState>& states) override { store_.restore(states); }
+
+ protected:
+  Store<T> store_;
+};
+
+}  // namespace narrow::train

@@ -1,0 +1,74 @@
+#include "narrow/train/gradients.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "narrow/round/round_to.hpp"
+
+using namespace narrow::train;
+using narrow::operator""_fmt;
+
+namespace {
+
+Parameter<float> with_gradient(std::vector<float> gradient) {
+  const std::vector<std::size_t> shape{gradient.size()};
+  return {"p", {shape, std::vector<float>(gradient.size())}, {shape, std::move(gradient)}, true};
+}
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+TEST_CASE("train: gradients of all parameters go into one array and back") {
+  Parameter<float> a = with_gradient({1, 2}), b = with_gradient({3});
+  CHECK(gather_gradients({&a, &b}) == std::vector<float>{1, 2, 3});
+  scatter_gradients({4, 5, 6}, {&a, &b});
+  CHECK(a.gradient.data == std::vector<float>{4, 5});
+  CHECK(b.gradient.data == std::vector<float>{6});
+}
+
+// 2048 + 1 is no FP16 number: a sum over micro-batches in FP16 stops there.
+TEST_CASE("train: an accumulation in FP16 stops where its quantum is 2") {
+  Parameter<float> p = with_gradient({1});
+  const auto sum_of = [&](int micro_batches, const Precision& precision) {
+    std::vector<float> sum;
+    for (int i = 0; i < micro_batches; ++i) accumulate(sum, {&p}, precision, 1);
+    return sum.at(0);
+  };
+  CHECK(sum_of(5000, {}) == 5000);
+  CHECK(sum_of(5000, {.format = "fp16"_fmt}) == 2048);
+  CHECK(sum_of(5000, {.format = "bf16"_fmt}) == 256);
+}
+
+TEST_CASE("train: unscaling finds Inf and NaN before it multiplies") {
+  Parameter<float> good = with_gradient({65536, -3}), bad = with_gradient({1, inf}),
+                   worse = with_gradient({std::nanf("")});
+  CHECK_FALSE(unscale({&good}, 65536));
+  CHECK(good.gradient.data == std::vector<float>{1, -3 * 0x1p-16f});
+  CHECK(unscale({&good, &bad}, 2));
+  CHECK(bad.gradient.data == std::vector<float>{0.5f, inf});
+  CHECK(unscale({&worse}, 1));
+}
+
+TEST_CASE("train: clipping scales all gradients by one factor and only down") {
+  Parameter<float> a = with_gradient({3}), b = with_gradient({0, 4});
+  const float norm = gradient_norm({&a, &b}, {});
+  CHECK(norm == 5);
+  clip({&a, &b}, norm, 10, {}, 1);
+  CHECK(a.gradient.data[0] == 3);
+  clip({&a, &b}, norm, 1, {}, 1);
+  const float factor = 1.0f / (5.0f + 1e-6f);
+  CHECK(a.gradient.data[0] == 3 * factor);
+  CHECK(b.gradient.data[1] == 4 * factor);
+}
+
+// 300^2 + 300^2 ... : a norm of 67,082 does not fit in FP16, and the factor 1 / Inf deletes every gradient.
+TEST_CASE("train: a norm that overflows in FP16 clips everything to zero") {
+  Parameter<float> p = with_gradient(std::vector<float>(50000, 300));
+  const float norm = gradient_norm({&p}, {.format = "fp16"_fmt});
+  CHECK(norm == inf);
+  clip({&p}, norm, 1, {.format = "fp16"_fmt}, 1);
+  CHECK(p.gradient.data == std::vector<float>(50000, 0));
+}

@@ -1,0 +1,110 @@
+#include "narrow/train/recipe.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tensor/files.hpp"
+
+using namespace narrow::train;
+using narrow::operator""_fmt;
+using test::error_of;
+
+namespace {
+
+// Two policies are the same when they print the same: everything is printed.
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string refused(const std::string& json) {
+  return error_of([&] { parse_recipe(json, "r.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("train: every recipe can be computed and has a name of its own") {
+  std::set<std::string_view> names;
+  for (const RecipeRow& row : recipe_table()) {
+    CAPTURE(std::string(row.name));
+    CHECK(names.insert(row.name).second);
+    CHECK_NOTHROW(check(row.policy()));
+    CHECK_NOTHROW(checked_loss_scaler(std::string(row.loss_scaler)));
+    CHECK_FALSE(row.what.empty());
+  }
+  for (const char* name :
+       {"fp32", "tf32", "bf16-amp", "fp16-amp", "fp16-amp-noscale", "fp16-pure", "bf16-pure", "bf16-pure-stochastic",
+        "bf16-pure-kahan", "fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "fp8-noscale", "int8"})
+    CHECK_MESSAGE(names.count(name) == 1, name);
+}
+
+TEST_CASE("train: a recipe that is printed and read again is the same") {
+  for (const RecipeRow& row : recipe_table()) {
+    CAPTURE(std::string(row.name));
+    const std::string text = recipe_json(require_recipe(std::string(row.name)));
+    CHECK(recipe_json(parse_recipe(text, "r.json")) == text);
+  }
+}
+
+TEST_CASE("train: a recipe file says what differs from its base") {
+  const Recipe r = parse_recipe(R"({"name": "mine", "base": "fp16-amp", "loss_scaler": "torch:init=2^10",
+    "operations": {"softmax": {"arithmetic": "bf16", "output": {"format": "e4m3", "overflow": "saturate"}},
+                   "linear": {"weights": {"scaling": "tensor_current", "rule": "torchao_fp8", "format": "e4m3"},
+                              "output": {"rounding": "toward_zero"},
+                              "forward": {"accumulation": "every_operation", "accumulator": "fp16"}}},
+    "training": {"reduction": "bf16", "kahan": true}, "delayed": {"history": 16}})",
+                                "r.json");
+  const Policy base = require_recipe("fp16-amp").policy;
+  CHECK(r.name == "mine");
+  CHECK(r.loss_scaler == "torch:init=2^10");
+  CHECK(r.policy[Operation::softmax].arithmetic.format == "bf16"_fmt);
+  CHECK(r.policy[Operation::softmax].output.format == "e4m3"_fmt);
+  CHECK(r.policy[Operation::softmax].output.cast.overflow == narrow::Overflow::saturate);
+  CHECK(r.policy[Operation::linear].weights.format == "e4m3"_fmt);
+  CHECK(r.policy[Operation::linear].weights.scaling == Scaling::tensor_current);
+  CHECK(r.policy[Operation::linear].output.format == "fp16"_fmt);  // the base's
+  CHECK(r.policy[Operation::linear].output.cast.rounding == narrow::Rounding::toward_zero);
+  CHECK(r.policy[Operation::linear].forward.accumulation == Accumulation::every_operation);
+  CHECK(r.policy[Operation::linear].activations == base[Operation::linear].activations);
+  CHECK(r.policy.training.reduction.format == "bf16"_fmt);
+  CHECK(r.policy.training.kahan);
+  CHECK(r.policy.delayed.history == 16);
+}
+
+TEST_CASE("train: a wrong recipe file is refused with the key and what is accepted") {
+  CHECK(contains(refused("{"), "r.json: no JSON: "));
+  CHECK(contains(refused("[]"), "must be an object"));
+  CHECK(contains(refused(R"({"opertions": {}})"),
+                 "r.json: key 'opertions' is unknown; did you mean 'operations'? accepted: base name"));
+  CHECK(contains(refused(R"({"base": "fp17"})"), "r.json: base: recipe 'fp17' is unknown; "));
+  CHECK(contains(refused(R"({"base": 3})"), "r.json: base: must be a text"));
+  CHECK(contains(
+      refused(R"({"operations": {"linear": {"wieghts": "fp16"}}})"),
+      "r.json: operations.linear: key 'wieghts' is unknown; did you mean 'weights'? accepted: weights activations"));
+  CHECK(contains(refused(R"({"operations": {"gelu": {}}})"),
+                 "r.json: operations: key 'gelu' is unknown; accepted: embedding norm"));
+  CHECK(contains(refused(R"({"operations": {"linear": {"weights": "fp8"}}})"), "r.json: operations.linear.weights: "));
+  CHECK(contains(refused(R"({"operations": {"linear": {"weights": {"scaling": "block"}}}})"),
+                 "operations.linear.weights.scaling: scaling 'block' is unknown; accepted: none tensor_current"));
+  CHECK(
+      contains(refused(R"({"operations": {"linear": {"forward": {"model": "hopper"}}}})"), "narrow models lists them"));
+  CHECK(contains(refused(R"({"operations": {"linear": {"forward": {"plan": "zig"}}}})"),
+                 "operations.linear.forward.plan: "));
+  CHECK(contains(refused(R"({"training": {"kahan": 1}})"), "training.kahan: must be true or false"));
+  CHECK(contains(refused(R"({"delayed": {"history": 0}})"), "delayed.history: must be an integer from 1"));
+  CHECK(contains(refused(R"({"loss_scaler": "touch"})"), "loss_scaler: policy 'touch' is unknown"));
+  CHECK(contains(refused(R"({"loss_scaler": "te-delayed"})"),
+                 "scales tensors, not losses; accepted: none constant torch"));
+  CHECK(contains(refused(R"({"name": "../../x"})"), "name: must be 1 to 60 letters"));
+  // Each value is right, together they cannot be computed.
+  CHECK(contains(refused(R"({"operations": {"softmax": {"activations": {"scaling": "mx", "format": "e4m3"}}}})"),
+                 "r.json: "));
+  CHECK(contains(refused(R"({"operations": {"linear": {"forward": {"accumulation": "model"}}}})"), "r.json: "));
+}
+
+TEST_CASE("train: a recipe is a name or a file") {
+  CHECK(contains(error_of([] { require_recipe("fp16-apm"); }),
+                 "did you mean 'fp16-amp'? accepted: a file that ends in .json, or fp32 tf32"));
+  CHECK(contains(error_of([] { require_recipe("/no/such.json"); }), "/no/such.json"));
+  const test::Folder folder;
+  const std::string path = folder.write("mine.json", R"({"base": "bf16-pure"})");
+  CHECK(require_recipe(path).policy.training.parameters.format == "bf16"_fmt);
+}

@@ -1,0 +1,57 @@
+// Short training runs for the tests, and what is compared of them: bits.
+#pragma once
+
+#include <cstring>
+
+#include "narrow/train/trainer.hpp"
+
+namespace test {
+
+inline narrow::train::RunRequest digits_request(const std::string& recipe, std::uint64_t steps = 10) {
+  narrow::train::RunRequest request;
+  request.recipe = narrow::train::require_recipe(recipe);
+  request.steps = steps;
+  return request;
+}
+
+// A transformer that takes milliseconds.
+inline narrow::train::RunRequest small_lm_request(const std::string& recipe, std::uint64_t steps = 5) {
+  narrow::train::RunRequest request = digits_request(recipe, steps);
+  request.task = narrow::train::Task::lm;
+  request.shape = narrow::train::settings_of(request.task).shape;
+  request.shape->layers = 1;
+  request.shape->width = 32;
+  request.shape->heads = 2;
+  request.shape->context = 32;
+  request.batch = 4;
+  return request;
+}
+
+inline void take_steps(narrow::train::Trainer& trainer, int count) {
+  for (int i = 0; i < count; ++i) trainer.step();
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// Parameters, moments, memory of the scales and rows, bit for bit.
+inline bool same_state(const narrow::train::TrainingState& a, const narrow::train::TrainingState& b) {
+  bool same = a.parameters.size() == b.parameters.size() && a.quantisers.size() == b.quantisers.size() &&
+              a.rows.size() == b.rows.size() && a.optimiser_steps == b.optimiser_steps && a.found_inf == b.found_inf;
+  for (std::size_t k = 0; same && k < a.parameters.size(); ++k)
+    same = same_bits(a.parameters[k], b.parameters[k]) && same_bits(a.moments[k].first, b.moments[k].first) &&
+           same_bits(a.moments[k].second, b.moments[k].second) &&
+           same_bits(a.moments[k].compensation, b.moments[k].compensation);
+  for (std::size_t k = 0; same && k < a.quantisers.size(); ++k)
+    same = same_bits(a.quantisers[k].values, b.quantisers[k].values);
+  for (std::size_t i = 0; same && i < a.rows.size(); ++i) {
+    const narrow::train::StepRow &x = a.rows[i], &y = b.rows[i];
+    same = same_bits<double>({x.loss, x.gradient_norm, x.update_ratio}, {y.loss, y.gradient_norm, y.update_ratio}) &&
+           x.scale == y.scale && x.skipped == y.skipped;
+  }
+  return same;
+}
+
+}  // namespace test
