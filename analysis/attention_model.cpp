@@ -1,0 +1,176 @@
+#include "attention_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "inputs.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/round/round_to.hpp"
+
+namespace analysis {
+
+using narrow::round_to;
+
+double gaussian_maximum(double n, double d) { return std::sqrt(d) * std::sqrt(2 * std::log(n * n)); }
+
+// The cumulant function of a sum of d products of normal numbers is K(t) = -d/2 ln(1 - t^2). With K'(t) = x,
+//   P(s > x) = exp(K(t) - t x) / (t sqrt(2 pi K''(t))),   K'(t) = d t / (1 - t^2),   K''(t) = d (1 + t^2) / (1 -
+//   t^2)^2.
+// The x with 2 n^2 P = 1, by bisection over t; the largest of many draws lies around it as a Gumbel number of width
+// 1/t, whose mean is Euler's constant times that above.
+double saddle_maximum(double n, double d) {
+  constexpr double pi = 3.14159265358979323846, euler = 0.57721566490153286;
+  double low = 1e-6, high = 1 - 1e-9;
+  for (int i = 0; i < 200; ++i) {
+    const double t = 0.5 * (low + high), one = 1 - t * t, x = d * t / one;
+    const double log_p = -d / 2 * std::log(one) - t * x - std::log(t * std::sqrt(2 * pi * d * (1 + t * t)) / one);
+    (std::log(2 * n * n) + log_p > 0 ? low : high) = t;
+  }
+  return d * low / (1 - low * low) + euler / low;
+}
+
+// Keys side by side and d ascending: the compiler adds them in lanes without changing the order of any sum.
+double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed) {
+  const std::vector<float> q = normal_values(n * d, 1, seed), keys = normal_values(n * d, 1, seed + 1);  // d x n
+  float largest = 0;
+  std::vector<float> row(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::fill(row.begin(), row.end(), 0.0f);
+    for (std::size_t l = 0; l < d; ++l) {
+      const float x = q[i * d + l];
+      const float* k = &keys[l * n];
+      for (std::size_t j = 0; j < n; ++j) row[j] += x * k[j];
+    }
+    for (const float s : row) largest = std::max(largest, std::fabs(s));
+  }
+  return static_cast<double>(largest);
+}
+
+std::vector<Head> read_heads(const std::string& path) {
+  constexpr std::size_t most = 8;
+  std::vector<Head> heads;
+  const std::vector<Values> all = read_values_of(path, "attn.");
+  for (const Values& q : all) {
+    if (!q.name.ends_with(".q")) continue;
+    const Values* k = find_values(all, q.name.substr(0, q.name.size() - 1) + "k");
+    if (k == nullptr || k->data.size() != q.data.size() || k->cols != q.cols)
+      throw narrow::Error(path + ": " + q.name + " has no k of its shape");
+    const std::size_t size = q.group * q.cols;  // one head of one sequence
+    const auto part = [&](const Values& v, std::size_t at) {
+      const auto begin = v.data.begin() + static_cast<std::ptrdiff_t>(at);
+      return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
+    };
+    for (std::size_t at = 0; at + size <= q.data.size() && heads.size() < most; at += size)
+      heads.push_back({q.group, q.cols, part(q, at), part(*k, at)});
+  }
+  if (heads.empty()) throw narrow::Error(path + ": no tensor ends with attn.q; it needs attn.q and attn.k");
+  return heads;
+}
+
+std::vector<Head> made_heads(std::uint64_t seed) {
+  return {{256, 64, normal_values(256 * 64, 1.5, seed), normal_values(256 * 64, 1.5, seed + 1)}};
+}
+
+namespace {
+
+// Rows of v as they are multiplied: normalised or divided by sqrt(d) where asked, and held in the format.
+std::vector<double> operand(const std::vector<float>& v, std::size_t d, double factor, bool normalise,
+                            const narrow::Format* hold) {
+  std::vector<double> out(v.size());
+  for (std::size_t at = 0; at < v.size(); at += d) {
+    double squares = 0;
+    for (std::size_t l = 0; l < d; ++l) squares += static_cast<double>(v[at + l]) * static_cast<double>(v[at + l]);
+    const double scale = normalise ? factor / std::sqrt(squares / static_cast<double>(d)) : factor;
+    for (std::size_t l = 0; l < d; ++l) {
+      const double x = static_cast<double>(v[at + l]) * scale;
+      out[at + l] = hold == nullptr ? x : round_to(x, *hold);
+    }
+  }
+  return out;
+}
+
+double dot(const double* a, const double* b, std::size_t d) {
+  double sum = 0;
+  for (std::size_t l = 0; l < d; ++l) sum += a[l] * b[l];
+  return sum;
+}
+
+// As kernels do it: subtract the largest, exp, divide. Inf - Inf is NaN, and the whole row with it.
+void softmax(std::vector<double>& x) {
+  const double top = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (double& v : x) v = std::exp(v - top), sum += v;
+  for (double& v : x) v /= sum;
+}
+
+}  // namespace
+
+double largest_score(const std::vector<Head>& heads) {
+  double largest = 0;
+  for (const Head& h : heads) {
+    const std::vector<double> q = operand(h.q, h.d, 1, false, nullptr), k = operand(h.k, h.d, 1, false, nullptr);
+    for (std::size_t i = 0; i < h.n; ++i)
+      for (std::size_t j = 0; j <= i; ++j) largest = std::max(largest, std::fabs(dot(&q[i * h.d], &k[j * h.d], h.d)));
+  }
+  return largest;
+}
+
+// q and k are rounded once: a power of two more or less changes neither their bits nor, far from the ends of FP16,
+// theirs.
+HeldScores::HeldScores(const std::vector<Head>& heads, const Holding& holding)
+    : root_(heads.empty() ? 1 : std::sqrt(static_cast<double>(heads[0].d))), holding_(holding) {
+  const bool normalise = holding.function == AttentionFunction::qk_norm;
+  const double q_factor = holding.scale_first ? 1 / root_ : 1;
+  for (const Head& h : heads) {
+    const std::vector<double> q = operand(h.q, h.d, q_factor, normalise, nullptr),
+                              k = operand(h.k, h.d, 1, normalise, nullptr);
+    const std::vector<double> held_q = operand(h.q, h.d, q_factor, normalise, &holding.format),
+                              held_k = operand(h.k, h.d, 1, normalise, &holding.format);
+    for (std::size_t i = 0; i < h.n; i += 2) {  // every second row is enough
+      Row row;
+      for (std::size_t j = 0; j <= i; ++j) {
+        row.exact.push_back(dot(&q[i * h.d], &k[j * h.d], h.d));
+        row.held.push_back(dot(&held_q[i * h.d], &held_k[j * h.d], h.d));
+      }
+      rows_.push_back(std::move(row));
+    }
+  }
+}
+
+Damage HeldScores::at(int larger_log2) const {
+  // QK-norm takes the factor out again before the product.
+  const double factor = holding_.function == AttentionFunction::qk_norm ? 1 : std::ldexp(1.0, larger_log2);
+  const auto logits = [&](const std::vector<double>& scores, bool hold) {
+    const auto kept = [&](double x) { return hold ? round_to(x, holding_.format) : x; };
+    std::vector<double> out(scores.size());
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      double s = kept(scores[j] * factor);
+      if (!holding_.scale_first) s = kept(s / root_);
+      if (holding_.function == AttentionFunction::soft_cap) s = kept(50 * std::tanh(s / 50));
+      out[j] = s;
+    }
+    softmax(out);
+    return out;
+  };
+  Damage damage;
+  double good = 0;
+  for (const Row& row : rows_) {
+    const std::vector<double> want = logits(row.exact, false), got = logits(row.held, true);
+    bool is_nan = false;
+    double worst = 0;
+    for (std::size_t j = 0; j < got.size(); ++j) {
+      is_nan = is_nan || std::isnan(got[j]);
+      worst = std::max(worst, std::fabs(got[j] - want[j]));
+    }
+    if (is_nan) {
+      damage.nan_rows += 1;
+    } else {
+      damage.error += worst, good += 1;
+    }
+  }
+  damage.nan_rows /= static_cast<double>(rows_.size());
+  damage.error = good > 0 ? damage.error / good : std::nan("");
+  return damage;
+}
+
+}  // namespace analysis

@@ -1,0 +1,252 @@
+// How large do attention scores get, when does FP16 overflow, what does softmax return then, and which remedy helps?
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "attention_model.hpp"
+#include "experiment.hpp"
+#include "inputs.hpp"
+#include "narrow/format/find_format.hpp"
+
+namespace analysis {
+namespace {
+
+using namespace narrow;
+using enum PlotColour;
+using enum AttentionFunction;
+
+constexpr Format fp32 = "fp32"_fmt, fp16 = "fp16"_fmt, bf16 = "bf16"_fmt;
+
+struct Remedy {
+  const char* name;
+  Holding holding;
+  PlotColour colour;
+};
+constexpr Remedy remedies[] = {
+    {"FP16", {fp16, false, plain}, vermilion},
+    {"FP16, Q scaled first", {fp16, true, plain}, blue},
+    {"BF16", {bf16, false, plain}, orange},
+    {"FP32", {fp32, false, plain}, ink},
+    {"FP16, soft-cap 50", {fp16, false, soft_cap}, sky},
+    {"FP16, QK-norm", {fp16, false, qk_norm}, green},
+};
+
+// ---- Synthetic scores against the closed form ----
+
+struct MaximumRow {
+  std::size_t d, n;
+  double measured, gaussian, saddle;
+};
+
+// Shorter sequences are drawn more often, for the same work.
+std::vector<MaximumRow> maxima(std::size_t longest, std::size_t trials, std::uint64_t seed, Progress& progress) {
+  std::vector<MaximumRow> rows;
+  for (const std::size_t d : {32u, 64u, 128u})
+    for (std::size_t n = 64; n <= longest; n *= 2) {
+      const std::size_t times = trials * std::min<std::size_t>(longest / n, 16);
+      double sum = 0;
+      for (std::size_t t = 0; t < times; ++t) sum += measured_maximum(n, d, seed + (d << 32) + (n << 16) + 2 * t);
+      const auto dn = static_cast<double>(n), dd = static_cast<double>(d);
+      rows.push_back({d, n, sum / static_cast<double>(times), gaussian_maximum(dn, dd), saddle_maximum(dn, dd)});
+      progress.at(0.6 * static_cast<double>(rows.size()) / 18, "synthetic scores");
+    }
+  return rows;
+}
+
+Table maximum_table(const std::vector<MaximumRow>& rows) {
+  Table t{"maximum",
+          "Largest |q.k| of n queries and n keys of d standard normal numbers, measured and estimated",
+          {integer_column("d"), integer_column("n"), fixed_column("measured", "", 1),
+           fixed_column("Gaussian estimate", "", 1), fixed_column("saddle point", "", 1),
+           fixed_column("its error", "%", 1), fixed_column("after 1/sqrt(d)", "", 2),
+           fixed_column("spread that overflows", "", 1), fixed_column("with Q scaled first", "", 1)},
+          {},
+          "Gaussian: sqrt(d) sqrt(2 ln n^2); saddle point: with the tails of a sum of products; spread: the standard "
+          "deviation of q "
+          "and k at which the largest raw score passes 65520",
+          {}};
+  for (const MaximumRow& r : rows) {
+    const double root = std::sqrt(static_cast<double>(r.d));
+    t.add({static_cast<std::int64_t>(r.d), static_cast<std::int64_t>(r.n), r.measured, r.gaussian, r.saddle,
+           100 * (r.saddle / r.measured - 1), r.measured / root, std::sqrt(fp16_overflows_from / r.measured),
+           std::sqrt(fp16_overflows_from * root / r.measured)});
+  }
+  return t;
+}
+
+Panel maximum_panel(const std::vector<MaximumRow>& rows) {
+  Panel p;
+  p.title = "largest |q.k| of normal numbers";
+  p.x = {"sequence length n", "", AxisScale::log2, {}, {}, {}, {}};
+  p.y = {"largest score / (spread of q and k)^2", "", AxisScale::linear, 0.0, {}, {}, {}};
+  const std::pair<std::size_t, PlotColour> sizes[] = {{128, blue}, {64, green}, {32, orange}};
+  for (const auto& [d, colour] : sizes) {
+    Series measured{"measured, d = " + std::to_string(d), Draw::points, {}, {}, {}, {}, {}, colour};
+    Series estimate{d == 128 ? "closed form" : "", Draw::line, {}, {}, {}, {}, {}, colour};
+    for (const MaximumRow& r : rows) {
+      if (r.d != d) continue;
+      for (Series* s : {&measured, &estimate}) s->x.push_back(static_cast<double>(r.n));
+      measured.y.push_back(r.measured), estimate.y.push_back(r.saddle);
+    }
+    p.series.insert(p.series.end(), {measured, estimate});
+  }
+  return p;
+}
+
+// ---- The recorded training ----
+
+double largest_of(const TrainingLog& log) {
+  double largest = 0;
+  for (const double s : log.score_amax) largest = std::max(largest, s);  // a NaN never wins
+  return largest;
+}
+
+Panel training_panel(const std::vector<TrainingLog>& logs) {
+  Panel p;
+  p.title = "largest |q.k| in training";
+  p.x = {"training step", "", AxisScale::linear, 0.0, 1000.0, {}, {}};
+  p.y = {"largest score, before 1/sqrt(d)", "", AxisScale::log2, 1.0, 0x1p18, {}, {}};
+  const std::tuple<const char*, const char*, PlotColour> shown[] = {
+      {"fp16", "FP16, loss scale 2^16", blue},
+      {"fp16 without scaling", "FP16, no loss scale", vermilion},
+      {"fp16 from 2^-10", "FP16, loss scale from 2^-10", purple}};
+  for (const auto& [name, title, colour] : shown)
+    if (const TrainingLog* log = find_log(logs, name); log != nullptr) {
+      Series s{title, Draw::line, {}, log->score_amax, {}, {}, {}, colour};
+      for (std::size_t i = 0; i < log->score_amax.size(); ++i) s.x.push_back(static_cast<double>(i));
+      p.series.push_back(s);
+    }
+  p.marks = {{Along::y, 65504, "FP16 ends at 65504", grey}};
+  return p;
+}
+
+Table training_table(const Recording& r) {
+  Table t{"training",
+          "Attention scores of the recorded run, by step and layer (largest of the heads)",
+          {integer_column("step"), integer_column("layer"), real_column("largest |q.k|", "", 4),
+           real_column("rms of q", "", 3), real_column("rms of k", "", 3), real_column("estimate from the rms", "", 4),
+           fixed_column("headroom in FP16", "bits", 1)},
+          {},
+          "estimate: the closed form for independent normal q and k of that rms; training aligns them",
+          {}};
+  const double d = r.heads > 0 ? static_cast<double>(r.width) / r.heads : 64;
+  std::map<std::pair<int, int>, AttentionRow> largest;
+  for (const AttentionRow& a : r.attention) {
+    AttentionRow& have = largest[{a.step, a.layer}];
+    if (a.score_amax > have.score_amax) have = a;
+  }
+  for (const auto& [key, a] : largest)
+    t.add({std::int64_t{a.step}, std::int64_t{a.layer}, a.score_amax, a.q_rms, a.k_rms,
+           a.q_rms * a.k_rms * saddle_maximum(r.context, d), std::log2(fp16_overflows_from / a.score_amax)});
+  return t;
+}
+
+// ---- Softmax when the scores are larger ----
+
+struct Remedied {
+  Table table;
+  Panel nan, error;
+  double nan_at_12[std::size(remedies)] = {}, error_at_12[std::size(remedies)] = {};
+};
+
+Remedied try_remedies(const std::vector<Head>& heads, double amax, Progress& progress) {
+  Remedied out;
+  out.table = {"remedies",
+               "Softmax of scores that are 2^k times larger than recorded, by how they are held",
+               {power_column("scores larger by"), real_column("largest raw score", "", 3)},
+               {},
+               "NaN: share of the rows of softmax; error: mean over the other rows of the largest error of a "
+               "probability, against "
+               "the same function in exact arithmetic (QK-norm and soft-cap are other functions than plain softmax)",
+               {}};
+  out.nan.title = "rows of softmax that become NaN";
+  out.nan.x = {"scores larger than recorded by", "", AxisScale::exponent_of_two, 0.0, 14.0, {}, {}};
+  out.nan.y = {"rows that are NaN", "%", AxisScale::linear, 0.0, 100.0, {}, {}};
+  out.error = out.nan;
+  out.error.title = "error of a probability in the other rows";
+  out.error.y = {"largest error in a row, mean", "", AxisScale::log10, 1e-8, 0.1, {}, {}};
+  std::vector<HeldScores> held;
+  for (const Remedy& r : remedies) {
+    out.table.columns.push_back(fixed_column(std::string(r.name) + ": NaN", "%", 1));
+    out.table.columns.push_back(real_column(std::string(r.name) + ": error", "", 2));
+    out.nan.series.push_back({r.name, Draw::line, {}, {}, {}, {}, {}, r.colour});
+    out.error.series.push_back({r.name, Draw::line, {}, {}, {}, {}, {}, r.colour});
+    held.emplace_back(heads, r.holding);
+  }
+  for (int k = 0; k <= 14; ++k) {
+    progress.at(0.6 + 0.4 * k / 15, "softmax");
+    std::vector<Cell> row = {std::ldexp(1.0, k), std::ldexp(amax, k)};
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      const Damage d = held[i].at(k);
+      row.push_back(100 * d.nan_rows);
+      row.push_back(std::isnan(d.error) ? Cell{} : Cell{d.error});
+      out.nan.series[i].x.push_back(k), out.nan.series[i].y.push_back(100 * d.nan_rows);
+      out.error.series[i].x.push_back(k), out.error.series[i].y.push_back(d.error);
+      if (k == 12) out.nan_at_12[i] = d.nan_rows, out.error_at_12[i] = d.error;
+    }
+    out.table.add(row);
+  }
+  return out;
+}
+
+Outcome run(const Parameters& parameters, Progress& progress) {
+  Outcome out;
+  const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
+  const std::vector<MaximumRow> rows = maxima(static_cast<std::size_t>(parameters.integer("longest")),
+                                              static_cast<std::size_t>(parameters.integer("trials")), seed, progress);
+  const std::string& file = parameters.text("attention");
+  const std::optional<std::string> recorded = find_data("torch/step1000.safetensors");
+  const std::optional<Recording> recording = file.empty() ? load_recording() : std::nullopt;
+  const std::vector<TrainingLog> logs = file.empty() ? load_logs() : std::vector<TrainingLog>{};
+  std::vector<Head> heads;
+  std::string what = "Queries and keys of a byte-level GPT after 1000 steps", model = "the trained model";
+  if (!file.empty() || recorded) {
+    heads = read_heads(file.empty() ? *recorded : file);
+    if (!file.empty()) model = file.substr(file.find_last_of('/') + 1), what = "Queries and keys of " + model;
+  } else {
+    heads = made_heads(seed);
+    what = "Made queries and keys", model = "a made head";
+    out.notes.push_back(no_recordings_note("q and k are normal numbers"));
+  }
+  double amax = largest_score(heads);
+  const Remedied remedied = try_remedies(heads, amax, progress);
+  if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) amax = std::max(amax, log->score_amax.back());
+
+  double worst_estimate = 0;
+  for (const MaximumRow& r : rows) worst_estimate = std::max(worst_estimate, std::fabs(r.saddle / r.measured - 1));
+  Plot plot{"scores", "", what + "; normal numbers beside them", {maximum_panel(rows)}, 2, 0, ""};
+  if (!logs.empty()) plot.panels.push_back(training_panel(logs));
+  plot.panels.push_back(remedied.nan);
+  plot.panels.push_back(remedied.error);
+  const double room = std::log2(fp16_overflows_from / amax);
+  plot.title = "Scores of " + significant_text(amax, 3) + " leave FP16 " + fixed_text(room, 1) +
+               " bits; at 2^12 times more " + percent_text(remedied.nan_at_12[0], 2) + " of the softmax rows are NaN";
+  out.plots = {plot};
+  out.tables = {remedied.table, maximum_table(rows)};
+  if (recording) out.tables.push_back(training_table(*recording));
+  out.finding = "The largest |q.k| of " + model + " is " + significant_text(amax, 3) + ", " + fixed_text(room, 1) +
+                " bits below the end of FP16; with scores 2^12 times larger " + percent_text(remedied.nan_at_12[0]) +
+                " of the softmax rows are NaN, " + percent_text(remedied.nan_at_12[1]) + " when Q is scaled first.";
+  out.notes.push_back("The closed form of the largest |q.k| of normal numbers holds within " +
+                      percent_text(worst_estimate, 2) +
+                      " of the measured means; BF16 never overflows here, but its probabilities are off by " +
+                      percent_text(remedied.error_at_12[2], 2) + " at scores 2^12 times larger.");
+  if (const TrainingLog* bad = find_log(logs, "fp16 without scaling"); bad != nullptr)
+    out.notes.push_back("Without a loss scale the same training drives the scores to " +
+                        significant_text(largest_of(*bad), 3) +
+                        ": damaged gradients end in larger logits, not only in slower learning.");
+  return out;
+}
+
+const Register entered({"attention_overflow",
+                        "When do attention scores overflow FP16, and what does softmax return then?",
+                        3,
+                        {file_parameter("attention", "tensor file with attn.q and attn.k instead of the recorded ones"),
+                         integer_parameter("longest", {1024, 2048, 8192}, 64, 65536, "longest synthetic sequence"),
+                         integer_parameter("trials", {4, 8, 16}, 1, 1000,
+                                           "longest synthetic sequences drawn a point; shorter ones more often"),
+                         integer_parameter("seed", 1, 0, 1e15, "seed of the synthetic numbers")},
+                        run});
+
+}  // namespace
+}  // namespace analysis

@@ -1,0 +1,94 @@
+// Where an experiment gets its numbers: the recordings in data/torch, a tensor file of the user, or numbers made here.
+// Nothing here depends on the machine: files are read exactly, made numbers use integers and exact divisions only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "narrow/array/histogram.hpp"
+
+namespace analysis {
+
+// ---- Files ----
+
+// A file of data/: in the folder that NARROW_DATA names, else in the sources that the program was built from, else
+// where it was installed. Empty when it is in none of them, and always when NARROW_DATA is set to nothing: that asks for
+// made numbers.
+std::optional<std::string> find_data(const std::string& name);  // "torch/logs.json"
+
+// One note for all experiments that fall back on made numbers.
+std::string no_recordings_note(std::string_view instead);
+
+// The values of one tensor, as rows of its last dimension; `group` of them belong together (its last but one).
+struct Values {
+  std::string name;
+  std::size_t rows = 0, cols = 0;
+  std::vector<float> data;
+  std::size_t group = 0;
+};
+
+// The floating tensors of a file whose names contain `part` ("" for all), in the order of the file. Throws Error when
+// the file has none, naming what it has. "FILE:TENSOR" takes that tensor alone.
+std::vector<Values> read_values_of(const std::string& file, std::string_view part = "");
+const Values* find_values(const std::vector<Values>& all, std::string_view name);  // nullptr when there is none
+
+// ---- The recorded training run (data/torch/histograms.json, made by record_gpt.py) ----
+
+struct RecordedTensor {
+  std::string kind;  // weight, grad, act, actgrad
+  std::string name;
+  double amax = 0;
+  narrow::ExponentHistogram histogram;  // magnitudes: all counted as positive
+};
+
+struct RecordedPass {
+  std::string label;
+  int step = 0;
+  double scale = 1;  // of the loss; gradients are recorded as they are, that is scaled
+  std::int64_t tokens = 0;
+  std::string type;  // float32: what is to be represented; float16: what the GPU made of it under autocast
+  std::vector<RecordedTensor> tensors;
+};
+
+struct AttentionRow {
+  int step = 0, layer = 0, head = 0;
+  double score_amax = 0, q_rms = 0, k_rms = 0;  // scores before 1/sqrt(d)
+};
+
+struct Recording {
+  int width = 0, heads = 0, layers = 0, context = 0;
+  std::vector<RecordedPass> passes;
+  std::vector<AttentionRow> attention;
+};
+std::optional<Recording> load_recording();  // empty when it is not there; throws Error when it cannot be read
+
+// ---- Step by step (data/torch/logs.json) ----
+
+struct TrainingLog {
+  std::string name;  // "fp16 from 2^30"
+  std::string type;
+  double init_scale = 0;  // 0: no scaler
+  int growth_interval = 0;
+  // One entry a step; NaN where the run gave Inf or NaN. grad_amax: of the unscaled gradients that autocast holds in
+  // FP16; score_amax: of the attention scores before 1/sqrt(d).
+  std::vector<double> loss, scale, grad_amax, score_amax;
+  std::vector<std::uint8_t> found_inf;
+};
+std::vector<TrainingLog> load_logs();  // empty when they are not there
+const TrainingLog* find_log(const std::vector<TrainingLog>& logs, std::string_view name);
+
+// ---- Made numbers ----
+
+double uniform(std::uint64_t seed, std::uint64_t index);  // in [0, 1), 53 bits
+// Standard normal: the ones among 512 random bits, centred, smoothed by less than one count and divided by the standard
+// deviation. Tails are right to 10 % of their probability up to 5 standard deviations; no logarithm is needed.
+double normal(std::uint64_t seed, std::uint64_t index);
+std::vector<float> normal_values(std::size_t count, double deviation, std::uint64_t seed);
+// Gradients as in the recordings: normal numbers whose size varies by binades from row to row and from element to
+// element, around 2^centre.
+Values made_gradients(std::size_t rows, std::size_t cols, int centre, std::uint64_t seed);
+
+}  // namespace analysis

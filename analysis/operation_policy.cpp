@@ -1,0 +1,166 @@
+// What does each operation lose when it is computed in each format, and is that why autocast lists what it lists?
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "experiment.hpp"
+#include "inputs.hpp"
+#include "narrow/format/find_format.hpp"
+#include "operations.hpp"
+#include "shares.hpp"
+
+namespace analysis {
+namespace {
+
+using namespace narrow;
+using enum PlotColour;
+
+constexpr NamedFormat formats[] = {
+    {"FP32", "fp32"_fmt}, {"FP16", "fp16"_fmt}, {"BF16", "bf16"_fmt}, {"E4M3", "e4m3"_fmt}, {"E5M2", "e5m2"_fmt}};
+
+struct Inputs {
+  Numbers logits, residual, branch, normalised, weights;  // rows of `cols`
+  std::size_t cols = 256;
+  std::string what;
+};
+
+Numbers widened(const Values& v) { return {v.data.begin(), v.data.end()}; }
+
+Inputs recorded_inputs(const std::string& path) {
+  const std::vector<Values> all = read_values_of(path);
+  const auto take = [&](const char* name) {
+    const Values* v = find_values(all, name);
+    if (v == nullptr) throw Error(path + ": there is no tensor " + name);
+    return widened(*v);
+  };
+  Inputs in{take("act.head"),
+            take("act.blocks.3.residual"),
+            take("act.blocks.0.residual"),
+            take("act.blocks.3.ln2"),
+            take("weight.blocks.3.up.weight"),
+            256,
+            "Tensors of a byte-level GPT at training step 300"};
+  in.cols = find_values(all, "act.head")->cols;
+  return in;
+}
+
+Inputs made_inputs(std::uint64_t seed) {
+  const auto make = [&](double deviation, std::uint64_t own) {
+    const std::vector<float> v = normal_values(128 * 256, deviation, seed + own);
+    return Numbers(v.begin(), v.end());
+  };
+  return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5), 256, "Made tensors, not recorded ones"};
+}
+
+// PyTorch's CUDA autocast: what it runs in FP16, what in FP32, and what it leaves in the type of its inputs.
+enum class Listed : std::uint8_t { fp16, fp32, neither };
+
+struct Operation {
+  const char* name;
+  Listed listed;
+  std::function<Numbers(const Rounder&)> run;
+};
+
+std::vector<Operation> operations_on(const Inputs& in) {
+  const Numbers probabilities = softmax_of(in.logits, in.cols, {});
+  const Numbers before_gelu = matmul_of(in.normalised, in.weights, in.cols, nullptr, false);
+  const Numbers after_gelu = gelu_of(before_gelu, {});
+  const std::size_t c = in.cols;
+  return {
+      {"matmul, FP32 sums", Listed::fp16,
+       [&in, c](const Rounder& r) { return matmul_of(in.normalised, in.weights, c, r.format, false); }},
+      {"matmul, sums in the format", Listed::fp16,
+       [&in, c](const Rounder& r) { return matmul_of(in.normalised, in.weights, c, r.format, true); }},
+      {"residual add", Listed::neither, [&in](const Rounder& r) { return add_of(in.residual, in.branch, r); }},
+      {"GELU", Listed::neither, [before_gelu](const Rounder& r) { return gelu_of(before_gelu, r); }},
+      {"exp", Listed::fp32, [&in](const Rounder& r) { return exp_of(in.logits, r); }},
+      {"log of probabilities", Listed::fp32, [probabilities](const Rounder& r) { return log_of(probabilities, r); }},
+      {"softmax", Listed::fp32, [&in, c](const Rounder& r) { return softmax_of(in.logits, c, r); }},
+      {"cross entropy", Listed::fp32, [&in, c](const Rounder& r) { return cross_entropy_of(in.logits, c, r); }},
+      {"LayerNorm", Listed::fp32, [&in, c](const Rounder& r) { return layer_norm_of(in.residual, c, r); }},
+      {"variance of 256", Listed::neither, [&in, c](const Rounder& r) { return variance_of(in.residual, c, r); }},
+      {"sum of 4096", Listed::fp32, [after_gelu](const Rounder& r) { return sum_of(after_gelu, 4096, r); }},
+  };
+}
+
+const char* list_name(Listed listed) {
+  return listed == Listed::fp16 ? "FP16" : listed == Listed::fp32 ? "FP32" : "as its inputs";
+}
+
+Outcome run(const Parameters& parameters, Progress& progress) {
+  Outcome out;
+  const std::string& file = parameters.text("tensors");
+  const std::optional<std::string> path = file.empty() ? find_data("torch/step300.safetensors") : file;
+  const Inputs in = path ? recorded_inputs(*path) : made_inputs(static_cast<std::uint64_t>(parameters.integer("seed")));
+  if (!path) out.notes.push_back(no_recordings_note("the tensors are made of normal numbers"));
+
+  Table t{"by_operation",
+          "Relative error of each operation when every result, sums included, is rounded to one format",
+          {text_column("operation"), text_column("autocast runs it in")},
+          {},
+          "root mean square error over root mean square of the result in double; not finite: share of results that "
+          "overflowed "
+          "(their error does not count); sums run one after the other in the format, without the FP32 accumulator that "
+          "kernels "
+          "usually have; 8-bit products with FP32 sums have a scale a tensor and give BF16",
+          {}};
+  Panel map;
+  map.cells = {"relative error", "", true, 2};
+  for (const NamedFormat& f : formats) {
+    map.x.categories.emplace_back(f.name);
+    t.columns.push_back(real_column(std::string(f.name), "", 3));
+    t.columns.push_back(real_column(std::string(f.name) + ", not finite", "%", 3));
+  }
+  Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
+  const std::vector<Operation> operations = operations_on(in);
+  double matmul[2] = {}, softmax[2] = {}, worst[2] = {};  // FP16, BF16
+  std::string worst_name[2];
+  for (std::size_t o = 0; o < operations.size(); ++o) {
+    const Operation& op = operations[o];
+    progress.at(static_cast<double>(o) / static_cast<double>(operations.size()), op.name);
+    const Numbers reference = op.run({});
+    std::vector<Cell> row = {std::string(op.name), std::string(list_name(op.listed))};
+    const auto y = static_cast<double>(o);
+    for (std::size_t f = 0; f < std::size(formats); ++f) {
+      const OperationError e = error_of(op.run({&formats[f].format}), reference);
+      row.push_back(std::isnan(e.relative) ? Cell{} : Cell{e.relative});
+      row.push_back(100 * e.not_finite);
+      const bool overflowed = e.not_finite > 0;
+      if (overflowed) {
+        map.notes.push_back({static_cast<double>(f) - 0.42, y, percent_text(e.not_finite, 2) + " Inf, NaN", vermilion});
+      } else {
+        cells.x.push_back(static_cast<double>(f)), cells.y.push_back(y), cells.value.push_back(e.relative);
+      }
+      if (f == 1 || f == 2) {
+        if (o == 0) matmul[f - 1] = e.relative;
+        if (std::string_view(op.name) == "softmax") softmax[f - 1] = e.relative;
+        if (op.listed == Listed::fp32 && e.relative > worst[f - 1])
+          worst[f - 1] = e.relative, worst_name[f - 1] = op.name;
+      }
+    }
+    t.add(row);
+    map.y.categories.push_back(std::string(op.name) + "  [" + list_name(op.listed) + "]");
+  }
+  map.series = {cells};
+  Plot plot{"errors", "", in.what + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1, 560, ""};
+  plot.title = "FP16: a matmul with FP32 sums is " + percent_text(matmul[0], 2) + " off, but a " + worst_name[0] +
+               " values " + percent_text(worst[0], 2);
+  out.plots = {plot};
+  out.tables = {t};
+  out.finding = "With FP32 sums a matmul is " + percent_text(matmul[0], 2) +
+                " off in FP16; of what autocast keeps in FP32 the worst (" + worst_name[0] + ") would be " +
+                percent_text(worst[0], 2) + " off in FP16 and " + percent_text(worst[1], 2) + " in BF16, softmax " +
+                percent_text(softmax[0], 2) + " and " + percent_text(softmax[1], 2) + ".";
+  return out;
+}
+
+const Register entered({"operation_policy",
+                        "What does each operation lose in each format, and why does autocast keep some in FP32?",
+                        9,
+                        {file_parameter("tensors",
+                                        "file with the tensors of data/torch/step300.safetensors instead of it"),
+                         integer_parameter("seed", 1, 0, 1e15, "seed of made tensors, when there is no recording")},
+                        run});
+
+}  // namespace
+}  // namespace analysis

@@ -1,0 +1,201 @@
+#include "operations.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "narrow/array/array.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/dot/gemm.hpp"
+#include "narrow/scale/tensor_scale.hpp"
+
+namespace analysis {
+
+using namespace narrow;
+
+double Rounder::operator()(double x) const { return format == nullptr ? x : round_to(x, *format); }
+
+Numbers exp_of(std::span<const double> x, const Rounder& r) {
+  Numbers y;
+  for (const double v : x) y.push_back(r(std::exp(r(v))));
+  return y;
+}
+
+Numbers log_of(std::span<const double> x, const Rounder& r) {
+  Numbers y;
+  for (const double v : x) y.push_back(r(std::log(r(v))));
+  return y;
+}
+
+Numbers gelu_of(std::span<const double> x, const Rounder& r) {
+  const double root_half = r(std::sqrt(0.5));
+  Numbers y;
+  for (const double v : x) {
+    const double u = r(v);
+    y.push_back(r(r(u * 0.5) * r(1 + r(std::erf(r(u * root_half))))));
+  }
+  return y;
+}
+
+Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r) {
+  Numbers z;
+  for (std::size_t i = 0; i < x.size(); ++i) z.push_back(r(r(x[i]) + r(y[i])));
+  return z;
+}
+
+namespace {
+
+double row_sum(std::span<const double> x, const Rounder& r) {
+  double sum = 0;
+  for (const double v : x) sum = r(sum + r(v));
+  return sum;
+}
+
+double row_variance(std::span<const double> x, double mean, const Rounder& r) {
+  double sum = 0;
+  for (const double v : x) {
+    const double d = r(r(v) - mean);
+    sum = r(sum + r(d * d));
+  }
+  return r(sum / static_cast<double>(x.size()));
+}
+
+template <class Row>
+Numbers by_rows(std::span<const double> x, std::size_t cols, const Row& row) {
+  Numbers y;
+  for (std::size_t at = 0; at + cols <= x.size(); at += cols) row(x.subspan(at, cols), y);
+  return y;
+}
+
+double row_mean(std::span<const double> x, const Rounder& r) {
+  return r(row_sum(x, r) / static_cast<double>(x.size()));
+}
+
+// exp(x - largest) of a row, and their sum.
+Numbers shifted_exp(std::span<const double> x, const Rounder& r, double& top, double& sum) {
+  top = r(*std::max_element(x.begin(), x.end()));
+  sum = 0;
+  Numbers e;
+  for (const double v : x) {
+    e.push_back(r(std::exp(r(r(v) - top))));
+    sum = r(sum + e.back());
+  }
+  return e;
+}
+
+}  // namespace
+
+Numbers sum_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return by_rows(x, cols, [&](std::span<const double> row, Numbers& y) { y.push_back(row_sum(row, r)); });
+}
+
+Numbers variance_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return by_rows(x, cols,
+                 [&](std::span<const double> row, Numbers& y) { y.push_back(row_variance(row, row_mean(row, r), r)); });
+}
+
+Numbers softmax_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return by_rows(x, cols, [&](std::span<const double> row, Numbers& y) {
+    double top = 0, sum = 0;
+    for (const double e : shifted_exp(row, r, top, sum)) y.push_back(r(e / sum));
+  });
+}
+
+Numbers layer_norm_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return by_rows(x, cols, [&](std::span<const double> row, Numbers& y) {
+    const double mean = row_mean(row, r), variance = row_variance(row, mean, r);
+    const double factor = r(1 / r(std::sqrt(r(variance + r(1e-5)))));
+    for (const double v : row) y.push_back(r(r(r(v) - mean) * factor));
+  });
+}
+
+// -log softmax of the class with the largest logit, as log(sum) - (x - top).
+Numbers cross_entropy_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return by_rows(x, cols, [&](std::span<const double> row, Numbers& y) {
+    double top = 0, sum = 0;
+    shifted_exp(row, r, top, sum);
+    const double chosen = r(*std::max_element(row.begin(), row.end()));
+    y.push_back(r(r(std::log(sum)) - r(chosen - top)));
+  });
+}
+
+// ---- Products ----
+
+namespace {
+
+const DotModel* tensor_core_for(const Format& f) {
+  for (const char* name : {"hopper.wgmma.f32.f16.f16", "hopper.wgmma.f32.bf16.bf16", "hopper.wgmma.f32.e4m3.e4m3",
+                           "hopper.wgmma.f32.e5m2.e5m2"})
+    if (const DotModel* model = find_dot_model(name); model != nullptr && model->a.format == f) return model;
+  return nullptr;
+}
+
+double amax_of(std::span<const double> x) {
+  double largest = 0;
+  for (const double v : x) largest = std::max(largest, std::fabs(v));
+  return largest;
+}
+
+double scale_for(std::span<const double> x, const Format& f) {
+  if (f.width() > 8) return 1;
+  const double largest = decode(f.max_code(), f);
+  return static_cast<double>(te_scale(static_cast<float>(amax_of(x)), static_cast<float>(largest), true));
+}
+
+std::vector<std::uint32_t> codes_of(std::span<const double> x, const Format& f, double scale) {
+  Numbers scaled(x.begin(), x.end());
+  for (double& v : scaled) v *= scale;
+  std::vector<std::uint32_t> codes(x.size());
+  encode_array(std::span<const double>(scaled), f, Cast{.overflow = Overflow::saturate},
+               std::span<std::uint32_t>(codes));
+  return codes;
+}
+
+Numbers exact_matmul(std::span<const double> x, std::span<const double> w, std::size_t k) {
+  Numbers y;
+  for (std::size_t i = 0; i + k <= x.size(); i += k)
+    for (std::size_t j = 0; j + k <= w.size(); j += k) {
+      double sum = 0;
+      for (std::size_t l = 0; l < k; ++l) sum += x[i + l] * w[j + l];
+      y.push_back(sum);
+    }
+  return y;
+}
+
+}  // namespace
+
+Numbers matmul_of(std::span<const double> x, std::span<const double> w, std::size_t k, const Format* format,
+                  bool narrow_sums) {
+  if (format == nullptr) return exact_matmul(x, w, k);
+  const Format f = *format;
+  const DotType type{"t", f};
+  const DotModel* core = tensor_core_for(f);
+  const DotModel model = narrow_sums || core == nullptr ? software_model(Unit::fma, type, type, type) : *core;
+  const std::size_t m = x.size() / k, n = w.size() / k;
+  // A running sum of products that are scaled to the end of the range would overflow at once.
+  const double scale_x = narrow_sums ? 1 : scale_for(x, f), scale_w = narrow_sums ? 1 : scale_for(w, f);
+  const std::vector<std::uint32_t> a = codes_of(x, f, scale_x), b = codes_of(w, f, scale_w);
+  std::vector<std::uint32_t> d(m * n);
+  gemm(model, Plan{}, MatrixView<const std::uint32_t>{a.data(), m, k},
+       MatrixView<const std::uint32_t>{b.data(), k, n, k, Layout::column_major},
+       MatrixView<const std::uint32_t>{nullptr, m, n}, MatrixView<std::uint32_t>{d.data(), m, n});
+  Numbers y(d.size());
+  decode_array(std::span<const std::uint32_t>(d), model.accumulator.format, std::span<double>(y));
+  for (double& v : y) v = round_to(v / (scale_x * scale_w), f.width() > 8 ? f : "bf16"_fmt);
+  return y;
+}
+
+OperationError error_of(const Numbers& got, const Numbers& reference) {
+  double error = 0, signal = 0, bad = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!std::isfinite(got[i])) {
+      bad += 1;
+      continue;
+    }
+    const double e = got[i] - reference[i];
+    error += e * e, signal += reference[i] * reference[i];
+  }
+  const auto all = static_cast<double>(got.size());
+  return {bad == all ? std::nan("") : std::sqrt(error / signal), bad / all};
+}
+
+}  // namespace analysis

@@ -1,0 +1,63 @@
+// The experiments that registered themselves, and how one is run.
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "experiment.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace analysis {
+namespace {
+
+// A function, because objects of other files register before or after those of this one are made.
+std::vector<Experiment>& all() {
+  static std::vector<Experiment> list;
+  return list;
+}
+
+}  // namespace
+
+Register::Register(Experiment experiment) {
+  std::vector<Experiment>& list = all();
+  const auto before = [](const Experiment& a, const Experiment& b) {
+    return a.place != b.place ? a.place < b.place : std::string_view(a.name) < b.name;
+  };
+  list.insert(std::upper_bound(list.begin(), list.end(), experiment, before), std::move(experiment));
+}
+
+const std::vector<Experiment>& experiments() { return all(); }
+
+const Experiment& require_experiment(std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const Experiment& e : all()) {
+    if (name == e.name) return e;
+    names.emplace_back(e.name);
+    list += (list.empty() ? "" : ", ") + std::string(e.name);
+  }
+  const std::string close = narrow::did_you_mean(name, names);
+  throw narrow::Error("no experiment is called " + narrow::quote(name) + "; " +
+                      (close.empty() ? "" : "did you mean '" + close + "'? ") + "experiments: " + list);
+}
+
+Outcome run_experiment(const Experiment& experiment, const Parameters& parameters, Progress& progress) {
+  Outcome outcome = experiment.run(parameters, progress);
+  const std::string who = experiment.name;
+  if (outcome.finding.empty()) throw std::logic_error(who + " has no finding");
+  if (outcome.tables.empty()) throw std::logic_error(who + " has no table");
+  std::set<std::string> names;  // of files
+  for (narrow::Table& table : outcome.tables) {
+    narrow::check(table);
+    if (!names.insert(table.name).second) throw std::logic_error(who + " has two tables called " + table.name);
+    table.parameters = parameters.texts();
+  }
+  names.clear();
+  for (const narrow::Plot& plot : outcome.plots) {
+    narrow::check(plot);
+    if (!names.insert(plot.name).second) throw std::logic_error(who + " has two plots called " + plot.name);
+  }
+  return outcome;
+}
+
+}  // namespace analysis

@@ -1,0 +1,142 @@
+#include "narrow/plot/gnuplot.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "narrow/plot/text_size.hpp"
+#include "narrow/report/table.hpp"
+
+namespace narrow {
+namespace {
+
+std::string number(double value) { return fixed_text(value, 2); }
+
+std::string rgb(const Paint& paint) {
+  std::array<char, 10> text{};
+  std::snprintf(text.data(), text.size(), "'#%06X'", paint.fixed ? paint.rgb : colour_of(paint.role).light);
+  return text.data();
+}
+
+// In single quotes gnuplot replaces nothing (double quotes would run what stands in backquotes); only the signs of its
+// enhanced text are left to escape. A quote is written twice.
+std::string text_of(const TextShape& t) {
+  std::string out = "'";
+  for (const TextRun& run : text_runs(t.text)) {
+    std::string part;
+    for (const char c : run.text) {
+      if (c == '\'') part += "''";
+      else if (c == '\\') part += "\\\\";
+      else if (c == '^' || c == '_' || c == '{' || c == '}' || c == '@' || c == '&' || c == '~')
+        part += std::string("\\") + c;
+      else part += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    out += run.level > 0 ? "^{" + part + "}" : run.level < 0 ? "_{" + part + "}" : part;
+  }
+  return out + "'";
+}
+
+int point_type(Marker marker) {
+  switch (marker) {
+    case Marker::square: return 5;
+    case Marker::triangle: return 9;
+    case Marker::triangle_down: return 11;
+    case Marker::diamond: return 13;
+    case Marker::ring: return 6;
+    default: return 7;
+  }
+}
+
+// Pixels across a point of size 1, which the manual does not promise; measured.
+constexpr double point_size = 8;
+
+// Data blocks and the plot commands that use them, one a shape, in the order of the scene.
+class Script {
+ public:
+  // font_points: of a font for one pixel of the scene.
+  explicit Script(double points_a_pixel) : font_points(points_a_pixel) {}
+  const double font_points;
+  std::string data, plots, labels;
+
+  void operator()(const RectShape& r) {
+    begin();
+    data += number((r.box.left + r.box.right) / 2) + " " + number((r.box.top + r.box.bottom) / 2) + " " +
+            number(r.box.left) + " " + number(r.box.right) + " " + number(r.box.top) + " " + number(r.box.bottom) +
+            "\n";
+    end("with boxxyerror fc rgb " + rgb(r.fill) + solid(r.opacity));
+  }
+  void operator()(const LineShape& l) {
+    begin();
+    put(l.points);
+    // gnuplot mixes its colours with the paper itself: 00 in front is opaque.
+    end("with lines lw " + number(l.width) + " lc rgb " + with_alpha(l.stroke, l.opacity) +
+        (l.dashed ? " dt (8,6)" : ""));
+  }
+  void operator()(const AreaShape& a) {
+    begin();
+    put(a.points);
+    end("with filledcurves closed fc rgb " + rgb(a.fill) + solid(a.opacity));
+  }
+  void operator()(const MarkerShape& m) {
+    if (m.marker == Marker::ring)
+      (*this)(MarkerShape{m.points, Marker::circle, Role::paper, m.size, 1});  // hides the line
+    begin();
+    put(m.points);
+    end("with points pt " + std::to_string(point_type(m.marker)) + " ps " + number(m.size / point_size) +
+        " lw 1.5 lc rgb " + with_alpha(m.fill, m.opacity));
+  }
+  void operator()(const TextShape& t) {
+    const char* side = t.anchor == Anchor::left ? "left" : t.anchor == Anchor::middle ? "center" : "right";
+    labels += "set label " + std::to_string(++labels_) + " " + text_of(t) + " at first " + number(t.at.x) + "," +
+              number(t.at.y) + " " + side + (t.turned != 0 ? " rotate by " + number(t.turned) : "") + " font '" +
+              (t.bold ? ":Bold" : "") + "," + number(font_points * t.size) + "' tc rgb " + rgb(t.fill) + " front\n";
+  }
+
+ private:
+  void begin() { data += "$d" + std::to_string(++blocks_) + " << END\n"; }
+  void end(const std::string& how) {
+    data += "END\n";
+    plots += (plots.empty() ? "plot " : ", \\\n  ") + ("$d" + std::to_string(blocks_)) + " " + how;
+  }
+  void put(const std::vector<Point>& points) {
+    for (const Point& p : points) data += number(p.x) + " " + number(p.y) + "\n";
+  }
+  static std::string solid(double opacity) {
+    return opacity < 1 ? " fs transparent solid " + number(opacity) + " noborder" : " fs solid noborder";
+  }
+  static std::string with_alpha(const Paint& paint, double opacity) {
+    if (opacity >= 1) return rgb(paint);
+    std::array<char, 12> text{};
+    std::snprintf(text.data(), text.size(), "'#%02X%06X'", static_cast<unsigned>(255 * (1 - opacity)),
+                  paint.fixed ? paint.rgb : colour_of(paint.role).light);
+    return text.data();
+  }
+
+  int blocks_ = 0, labels_ = 0;
+};
+
+}  // namespace
+
+std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale) {
+  const bool png = kind == PictureKind::png;
+  const double grow = png ? scale : 1;
+  const std::string size = number(std::floor(scene.width * grow)) + "," + number(std::floor(scene.height * grow));
+  std::string out = "set encoding utf8\n";
+  if (png)
+    out += "set terminal pngcairo size " + size + " fontscale " + number(grow) + " linewidth " + number(grow) +
+           " pointscale " + number(grow) + " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF'\n";
+  else
+    out += "set terminal svg size " + size +
+           " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF' dashlength 0.6\n";
+  out +=
+      "unset border\nunset tics\nunset key\nset lmargin at screen 0\nset rmargin at screen 1\n"
+      "set tmargin at screen 1\nset bmargin at screen 0\n";
+  out += "set xrange [0:" + number(scene.width) + "]\nset yrange [" + number(scene.height) + ":0]\n";
+  // The cairo terminals count fonts in points of 1/72 inch and draw 96 pixels an inch; the SVG terminal counts pixels.
+  Script script(png ? 0.75 : 1);
+  for (const Shape& shape : scene.shapes) std::visit(script, shape);
+  if (script.plots.empty()) script(RectShape{{0, 0, scene.width, scene.height}, Role::paper, 1});
+  return out + script.data + script.labels + script.plots + "\n";
+}
+
+}  // namespace narrow

@@ -1,0 +1,10 @@
+// The style sheet of the page: one column of text, pictures as wide as it, colours by role.
+#pragma once
+
+#include <string>
+
+namespace narrow::detail {
+
+std::string page_style();
+
+}  // namespace narrow::detail

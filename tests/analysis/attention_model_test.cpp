@@ -1,0 +1,73 @@
+#include "attention_model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "inputs.hpp"
+#include "narrow/format/find_format.hpp"
+
+using namespace analysis;
+using narrow::operator""_fmt;
+
+namespace {
+
+// Two positions of size 4. q.k of the second query: with the first key a * b * 4, with the second -a * b * 4.
+Head opposite(float a, float b) { return {2, 4, {a, a, a, a, a, a, a, a}, {b, b, b, b, -b, -b, -b, -b}}; }
+
+Damage damage(const std::vector<Head>& heads, const Holding& holding, int log2 = 0) {
+  return HeldScores(heads, holding).at(log2);
+}
+
+}  // namespace
+
+TEST_CASE("analysis: the closed form of the largest score is the mean of what is drawn") {
+  constexpr int draws = 40;
+  constexpr double tolerance = 0.03;  // a draw spreads by 6 %, so the mean of 40 by 1 %; the form itself is good to 1 %
+  for (const std::size_t d : {32u, 128u}) {
+    CAPTURE(d);
+    double sum = 0;
+    for (int t = 0; t < draws; ++t) sum += measured_maximum(128, d, 1000 + static_cast<std::uint64_t>(2 * t));
+    CHECK(std::fabs(sum / draws / saddle_maximum(128, static_cast<double>(d)) - 1) < tolerance);
+  }
+  CHECK(std::fabs(gaussian_maximum(128, 64) - 8 * std::sqrt(4 * std::log(128.0))) < 1e-9);
+}
+
+TEST_CASE("analysis: a score that rounds to infinity makes its row NaN and one below it does not") {
+  const Holding raw{"fp16"_fmt};
+  // 4 a b = 65472 with a = 128, b = 127.875, exact in FP16; twice that overflows.
+  const std::vector<Head> just = {opposite(128, 127.875f)};
+  CHECK(damage(just, raw).nan_rows == 0);
+  CHECK(damage(just, raw, 1).nan_rows == 1);
+  CHECK(damage(just, {"bf16"_fmt}, 1).nan_rows == 0);
+  CHECK(damage(just, {"fp32"_fmt}, 1).nan_rows == 0);
+  CHECK(largest_score(just) == 65472);
+  // sqrt(4) = 2: scaling first buys one bit.
+  CHECK(damage(just, {"fp16"_fmt, true}, 1).nan_rows == 0);
+  CHECK(damage(just, {"fp16"_fmt, true}, 2).nan_rows == 1);
+}
+
+TEST_CASE("analysis: minus infinity alone is a probability of zero and no NaN") {
+  // The second row sees +x and -x; with q of the other sign the first key gives -Inf, the second +Inf: always one +Inf.
+  // A row with one key of -Inf beside a finite one must live.
+  Head h{2, 4, {1, 1, 1, 1, 256, 256, 256, 256}, {-128, -128, -128, -128, 0, 0, 0, 0}};
+  CHECK(damage({h}, {"fp16"_fmt}).nan_rows == 0);
+  CHECK(damage({h}, {"fp16"_fmt}).error == 0);
+}
+
+TEST_CASE("analysis: QK-norm takes any factor out again and a soft cap keeps infinity finite") {
+  const std::vector<Head> heads = made_heads(3);
+  const Holding norm{"fp16"_fmt, false, AttentionFunction::qk_norm},
+      cap{"fp16"_fmt, false, AttentionFunction::soft_cap};
+  const HeldScores normed(heads, norm), capped(heads, cap);
+  CHECK(normed.at(0).error == normed.at(14).error);
+  CHECK(capped.at(14).nan_rows == 0);
+  CHECK(HeldScores(heads, {"fp16"_fmt}).at(14).nan_rows > 0.5);
+}
+
+TEST_CASE("analysis: probabilities from FP32 scores are nearly exact and from BF16 scores are not") {
+  const std::vector<Head> heads = made_heads(4);
+  const double wide = damage(heads, {"fp32"_fmt}, 4).error, narrow_one = damage(heads, {"bf16"_fmt}, 4).error;
+  CHECK(wide < 1e-5);
+  CHECK(narrow_one > 1000 * wide);
+}

@@ -1,0 +1,98 @@
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "experiment.hpp"
+
+using namespace analysis;
+
+namespace {
+
+using narrow::Plot;
+using narrow::Table;
+
+Outcome good() {
+  Outcome out;
+  Table t{"t", "title", {narrow::text_column("a")}, {}, "", {}};
+  t.add({std::string("x")});
+  out.tables = {t};
+  out.plots = {{.name = "p", .panels = {{}}}};
+  out.finding = "It is 1.";
+  return out;
+}
+
+Outcome (*chosen)() = good;
+Outcome run_chosen(const Parameters&, Progress&) { return chosen(); }
+
+Outcome run_one() {
+  const Experiment e{"example", "Is it?", 1, {integer_parameter("n", 7, 0, 9, "number")}, run_chosen};
+  Progress progress;
+  return run_experiment(e, Parameters(e, {}), progress);
+}
+
+}  // namespace
+
+TEST_CASE("analysis: every file of analysis registers and no two have one name or one place") {
+  std::set<std::string> names;
+  std::set<int> places;
+  int last = 0;
+  for (const Experiment& e : experiments()) {
+    CAPTURE(e.name);
+    CHECK(names.insert(e.name).second);
+    CHECK(places.insert(e.place).second);
+    CHECK(e.place >= last);
+    last = e.place;
+    CHECK(std::string(e.question).ends_with("?"));
+    CHECK_NOTHROW(Parameters(e, {}, Effort::fast));  // the defaults lie in their ranges
+    CHECK_NOTHROW(Parameters(e, {}, Effort::full));
+    for (const Parameter& p : e.parameters) CHECK(!p.help.empty());
+  }
+  for (const char* name :
+       {"gradient_underflow", "loss_scaling", "attention_overflow", "gradient_accumulation", "accumulator_width",
+        "fp8_scaling", "stochastic_rounding", "operation_policy", "memory_and_speed", "format_choice"})
+    CHECK_MESSAGE(names.count(name) == 1, name);
+}
+
+TEST_CASE("analysis: an unknown experiment is named with the closest") {
+  CHECK(std::string(require_experiment("format_choice").name) == "format_choice");
+  try {
+    require_experiment("format_choise");
+    CHECK(false);
+  } catch (const narrow::Error& error) {
+    CHECK(std::string(error.what()).find("did you mean 'format_choice'?") != std::string::npos);
+  }
+}
+
+TEST_CASE("analysis: tables carry the parameters of the run") {
+  chosen = good;
+  CHECK(run_one().tables[0].parameters == narrow::ParameterTexts{{"n", "7"}});
+}
+
+TEST_CASE("analysis: an answer without a finding or without a table is no answer") {
+  chosen = [] {
+    Outcome out = good();
+    out.finding = "";
+    return out;
+  };
+  CHECK_THROWS_AS(run_one(), std::logic_error);
+  chosen = [] {
+    Outcome out = good();
+    out.tables.clear();
+    return out;
+  };
+  CHECK_THROWS_AS(run_one(), std::logic_error);
+  chosen = [] {
+    Outcome out = good();
+    out.plots[0].panels.clear();
+    return out;
+  };
+  CHECK_THROWS_AS(run_one(), std::logic_error);
+  // Two tables of one name would write one file.
+  chosen = [] {
+    Outcome out = good();
+    out.tables.push_back(out.tables[0]);
+    return out;
+  };
+  CHECK_THROWS_AS(run_one(), std::logic_error);
+  chosen = good;
+}

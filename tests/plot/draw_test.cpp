@@ -1,0 +1,85 @@
+#include "narrow/plot/draw.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "narrow/base/error.hpp"
+#include "narrow/plot/gnuplot.hpp"
+#include "narrow/plot/layout.hpp"
+#include "narrow/plot/process.hpp"
+#include "plots.hpp"
+
+using namespace test;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes.at(at + i));
+  return value;
+}
+
+// PATH without any program, until the end of the scope.
+class NoPrograms {
+ public:
+  NoPrograms() : path_(std::getenv("PATH") != nullptr ? std::getenv("PATH") : "") { setenv("PATH", "/nonexistent", 1); }
+  ~NoPrograms() { setenv("PATH", path_.c_str(), 1); }
+
+ private:
+  std::string path_;
+};
+
+bool has_gnuplot() {
+  if (is_on_path("gnuplot")) return true;
+  MESSAGE("skipped: gnuplot is not installed");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("plot: gnuplot draws every kind of plot as PNG and as SVG") {
+  if (!has_gnuplot()) return;
+  for (const Plot& plot : all_kinds()) {
+    CAPTURE(plot.name);
+    const Scene scene = lay_out(plot);
+    const std::string png = draw(plot, PictureKind::png, {.png_scale = 1});
+    CHECK(big_endian(png, 16) == static_cast<std::uint32_t>(scene.width));
+    CHECK(big_endian(png, 20) == static_cast<std::uint32_t>(scene.height));
+    CHECK(png.ends_with(std::string("IEND\xAE\x42\x60\x82")));
+    const std::string svg = draw(plot, PictureKind::svg, {.backend = PlotBackend::gnuplot});
+    CHECK(contains(svg, "</svg>"));
+  }
+}
+
+// gnuplot runs what stands in backquotes of a double-quoted text, and takes {..}, ^, _ and @ as signs of its own.
+TEST_CASE("plot: no text of a plot is a command of gnuplot") {
+  Plot plot = all_kinds()[0];
+  plot.title = "'; system('touch /tmp/x') `id` \"`id`\" {/Bold b} @a \\n a_b";
+  const std::string script = gnuplot_script(lay_out(plot), PictureKind::png, 1);
+  CHECK(contains(script, "'''; system(''touch /tmp/x'') `id` \"`id`\" \\{/Bold b\\} \\@a \\\\n a\\_b'"));
+  plot.title = "line\nbreak\rhere";
+  CHECK(contains(gnuplot_script(lay_out(plot), PictureKind::png, 1), "'line break here'"));
+  if (has_gnuplot()) CHECK_NOTHROW(draw(plot, PictureKind::png));
+}
+
+TEST_CASE("plot: without gnuplot SVG still comes and PNG says what to install") {
+  const NoPrograms none;
+  const Plot plot = all_kinds()[0];
+  CHECK(why_not(PictureKind::svg) == "");
+  CHECK(contains(draw(plot, PictureKind::svg), "</svg>"));
+  CHECK(contains(why_not(PictureKind::png), "apt-get install gnuplot-nox"));
+  CHECK_THROWS_AS(draw(plot, PictureKind::png), Error);
+  CHECK_THROWS_AS(draw(plot, PictureKind::svg, {.backend = PlotBackend::gnuplot}), Error);
+  CHECK(why_not(PictureKind::png, {.backend = PlotBackend::own}) != "");
+}
+
+TEST_CASE("plot: backends have names") {
+  CHECK(parse_backend("auto") == PlotBackend::automatic);
+  CHECK(parse_backend("gnuplot") == PlotBackend::gnuplot);
+  CHECK(parse_backend("matplot") == PlotBackend::matplot);
+  CHECK(parse_backend("own") == PlotBackend::own);
+  CHECK_THROWS_AS(parse_backend("excel"), Error);
+}
