@@ -199,13 +199,16 @@ int run(const Options& options) {
   const std::vector<BenchRow> files = measure_files(options, std::min(repeat, 5));
   std::vector<BenchRow> products;
   if (chosen(options.kernels, "product") && (options.kernels || !options.formats)) products = bench_products(repeat, options.quick);
-  if (rows.empty() && files.empty() && products.empty())
-    throw narrow::Error("bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product");
+  std::vector<BenchRow> steps;
+  if (chosen(options.kernels, "train") && (options.kernels || !options.formats)) steps = bench_training(std::min(repeat, options.quick ? 2 : 5), options.quick);
+  if (rows.empty() && files.empty() && products.empty() && steps.empty())
+    throw narrow::Error("bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product, train");
   if (options.json) {
     Json list = Json::array();
     for (const BenchRow& row : rows) list.push_back(to_json(row));
     for (const BenchRow& row : files) list.push_back(to_json(row));
     for (const BenchRow& row : products) list.push_back(to_json(row));
+    for (const BenchRow& row : steps) list.push_back(to_json(row));
     print(json_text(list));
     return 0;
   }
@@ -215,12 +218,14 @@ int run(const Options& options) {
   if (!files.empty()) show(to_table(files, "GB/s", "of cat"));
   if (!products.empty() && !(rows.empty() && files.empty())) print("\n");
   if (!products.empty()) show(to_table(products, "GMAC/s", "of Eigen"));
+  if (!steps.empty() && !(rows.empty() && files.empty() && products.empty())) print("\n");
+  if (!steps.empty()) show(to_table(steps, "GMAC/s", "of Eigen, then of fp32"));
   return 0;
 }
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.option("--kernel", options->kernels, "LIST", "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product");
+  arguments.option("--kernel", options->kernels, "LIST", "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product,train");
   arguments.option("--formats", options->formats, "LIST", "only these formats, as the table names them");
   arguments.option("--repeat", options->repeat, "N", "best of N (default 11)");
   arguments.flag("--quick", options->quick, "16 M floats with spread exponents on one thread only");

@@ -52,5 +52,7 @@ std::vector<BenchRow> bench_files(const FileBench& request);
 
 // Matrix products of tensor-core and software models (kernel "product"), rates in 10^9 multiply-adds a second.
 std::vector<BenchRow> bench_products(int repeat, bool one_thread_only);
+// Steps of `narrow train --task lm` (kernel "train"), rates in 10^9 multiply-adds a second.
+std::vector<BenchRow> bench_training(int repeat, bool one_thread_only);
 
 }  // namespace app

@@ -1,0 +1,173 @@
+#include "train_options.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "narrow/scale/policy_table.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace app {
+namespace {
+
+namespace train = narrow::train;
+
+// The recipes that are compared when none is named: what works, what needs care, what breaks.
+constexpr const char* default_recipes = "fp32,bf16-amp,fp16-amp,fp16-amp-noscale,fp16-pure,fp8-current";
+
+std::uint64_t parse_count(const std::string& text, const char* flag, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+    throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is no integer from " +
+                        std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+double parse_number(const std::string& text, const char* flag) {
+  return blame(flag, [&] { return narrow::parse_scale_number(text); });
+}
+
+std::vector<std::string> split(const std::string& list, const char* flag) {
+  std::vector<std::string> words;
+  std::set<std::string> seen;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, end - begin));
+    if (words.back().empty()) throw narrow::Error(std::string(flag) + ": an empty word in " + narrow::quote(list));
+    if (!seen.insert(words.back()).second)
+      throw narrow::Error(std::string(flag) + ": " + narrow::quote(words.back()) + " is named twice");
+    begin = end + 1;
+  }
+  return words;
+}
+
+// A size of the model, where it is given; only models that have it.
+void set_size(const std::optional<std::string>& text, const char* flag, std::size_t most, bool applies,
+              std::size_t& size) {
+  if (!text) return;
+  if (!applies) throw narrow::Error(std::string(flag) + ": the model of this task has no such size");
+  size = parse_count(*text, flag, 1, most);
+}
+
+train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
+  const bool has_layers = shape.kind != train::ModelKind::mlp,
+             has_context = shape.kind == train::ModelKind::transformer;
+  set_size(o.layers, "--layers", 64, has_layers, shape.layers);
+  set_size(o.width, "--width", 4096, has_layers, shape.width);
+  set_size(o.heads, "--heads", 256, has_layers, shape.heads);
+  set_size(o.context, "--context", 4096, has_context, shape.context);
+  if (o.hidden) {
+    if (has_layers) throw narrow::Error("--hidden: the model of this task has no such sizes");
+    shape.hidden.clear();
+    for (std::size_t begin = 0; begin <= o.hidden->size();) {
+      const std::size_t end = std::min(o.hidden->find(',', begin), o.hidden->size());
+      shape.hidden.push_back(parse_count(o.hidden->substr(begin, end - begin), "--hidden", 1, 65536));
+      begin = end + 1;
+    }
+  }
+  check(shape);
+  return shape;
+}
+
+train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::OptimiserSettings settings) {
+  if (o.optimiser && *o.optimiser == "sgd") settings.kind = train::OptimiserKind::sgd;
+  else if (o.optimiser && *o.optimiser != "adamw")
+    throw narrow::Error("--optimiser: " + narrow::quote(*o.optimiser) + " is unknown; accepted: adamw sgd");
+  if (settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
+  if (o.rate) settings.learning_rate = parse_number(*o.rate, "--lr");
+  if (o.clip) settings.clip = parse_number(*o.clip, "--clip");
+  check(settings);
+  return settings;
+}
+
+std::uint64_t parse_every(const std::string& text) {
+  constexpr std::string_view key = "every=";
+  return parse_count(text.starts_with(key) ? text.substr(key.size()) : text, "--instrument", 1, 1000000000);
+}
+
+}  // namespace
+
+void TrainOptions::declare(Arguments& arguments) {
+  arguments.option("--task", task, "TASK", "what is learned: digits, lm, fashion or fashion-vit (default digits)");
+  arguments.option("--recipe", recipes, "LIST",
+                   "names of --list-recipes and .json files, with commas (default fp32,bf16-amp,fp16-amp,"
+                   "fp16-amp-noscale,fp16-pure,fp8-current)");
+  arguments.option("--steps", steps, "N", "steps of each run (default 300 for digits, 200 for lm, 1000 for fashion)");
+  arguments.option("--seed", seeds, "LIST", "seeds, with commas; each recipe runs with each (default 1)");
+  arguments.option("-o,--output", folder, "DIR", "write a CSV of all steps and a checkpoint of every run there");
+  arguments.flag("--resume", resume, "go on from the checkpoints in DIR where they are");
+  arguments.option("--batch", batch, "N", "examples a step (default 64; lm: 8 windows)");
+  arguments.option("--text", text, "FILE", "what lm learns (default: this project's own text)");
+  arguments.option("--optimiser", optimiser, "NAME", "adamw or sgd (default adamw)");
+  arguments.option("--lr", rate, "X", "learning rate");
+  arguments.option("--clip", clip, "X", "largest norm of the gradients, 0 for any");
+  arguments.option("--loss-scaler", loss_scaler, "POLICY",
+                   "of list-scaling, as NAME or NAME:PARAMETER=VALUE, instead of that of the recipes");
+  arguments.option("--layers", layers, "N", "lm, fashion-vit: blocks");
+  arguments.option("--width", width, "N", "lm, fashion-vit: width of the model");
+  arguments.option("--heads", heads, "N", "lm, fashion-vit: heads; must divide the width");
+  arguments.option("--context", context, "N", "lm: bytes that a prediction sees");
+  arguments.option("--hidden", hidden, "LIST", "digits, fashion: widths of the hidden layers, with commas");
+  arguments.option("--instrument", instrument, "every=N",
+                   "every N steps: counts and exponents of all tensors, into DIR and the columns of the CSV");
+  arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
+  arguments.option("--micro-batches", micro_batches, "N", "gradients are summed over N parts of a batch");
+  arguments.option("--ranks", ranks, "N", "simulated ranks that share a batch and reduce their gradients");
+  arguments.option("--reduce", reduce, "FORMAT", "format of that sum (default: the recipe's)");
+  arguments.option("--order", order, "ORDER", "ring or tree (default ring)");
+  arguments.option("--print-recipe", print_recipe, "NAME", "print a recipe as JSON, as a start for one of your own");
+  arguments.flag("--list-recipes", list_recipes, "print the recipes");
+  arguments.flag("--json", json, "print JSON");
+}
+
+TrainPlan plan_training(const TrainOptions& o) {
+  train::RunRequest common;
+  common.task = blame("--task", [&] { return train::require_task(o.task.value_or("digits")); });
+  const train::TaskSettings own = train::settings_of(common.task);
+  if (o.text && common.task != train::Task::lm) throw narrow::Error("--text: only lm learns a text");
+  if (o.resume && !o.folder) throw narrow::Error("--resume: needs -o DIR, where the checkpoints are");
+  if ((o.instrument || o.dump) && !o.folder) throw narrow::Error("--instrument and --dump: need -o DIR to write to");
+  if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
+  common.steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : own.steps;
+  common.batch = o.batch ? parse_count(*o.batch, "--batch", 1, 65536) : own.batch;
+  common.shape = choose_shape(o, own.shape);
+  common.optimiser = choose_optimiser(o, own.optimiser);
+  common.text = o.text.value_or("");
+  if (o.instrument) common.instrument_every = parse_every(*o.instrument);
+  if (o.micro_batches) common.micro_batches = parse_count(*o.micro_batches, "--micro-batches", 1, 65536);
+  if (o.ranks) common.ranks = parse_count(*o.ranks, "--ranks", 1, 4096);
+  if (o.order && *o.order == "tree") common.order = train::ReduceOrder::tree;
+  else if (o.order && *o.order != "ring")
+    throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");
+  std::vector<train::Recipe> recipes;
+  for (const std::string& name : split(o.recipes.value_or(default_recipes), "--recipe"))
+    recipes.push_back(blame("--recipe", [&] { return train::require_recipe(name); }));
+  std::vector<std::uint64_t> seeds;
+  for (const std::string& word : split(o.seeds.value_or("1"), "--seed"))
+    seeds.push_back(parse_count(word, "--seed", 0, ~std::uint64_t{0}));
+
+  TrainPlan plan;
+  if (o.dump) plan.dump = parse_count(*o.dump, "--dump", 0, *common.steps - 1);
+  common.data =
+      blame(o.text ? "--text" : "--task", [&] { return train::open_dataset(common.task, *common.shape, common.text); });
+  std::set<std::string> names;
+  for (train::Recipe& recipe : recipes) {
+    if (!names.insert(recipe.name).second)
+      throw narrow::Error("--recipe: two recipes are called " + narrow::quote(recipe.name) + "; change one \"name\"");
+    if (o.reduce)
+      recipe.policy.training.reduction = {.format =
+                                              blame("--reduce", [&] { return narrow::require_format(*o.reduce); })};
+    if (o.loss_scaler)
+      recipe.loss_scaler = blame("--loss-scaler", [&] { return train::checked_loss_scaler(*o.loss_scaler); });
+    for (const std::uint64_t seed : seeds) {
+      plan.runs.push_back(common);
+      plan.runs.back().recipe = recipe;
+      plan.runs.back().seed = seed;
+    }
+  }
+  return plan;
+}
+
+}  // namespace app

@@ -1,0 +1,32 @@
+// The flags of `narrow train`, and the runs that they ask for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "narrow/train/trainer.hpp"
+
+namespace app {
+
+struct TrainOptions {
+  std::optional<std::string> task, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip, loss_scaler;
+  std::optional<std::string> layers, width, heads, context, hidden, instrument, dump, ranks, reduce, order,
+      micro_batches;
+  std::optional<std::string> print_recipe;
+  bool resume = false, json = false, list_recipes = false;
+
+  void declare(Arguments& arguments);
+};
+
+struct TrainPlan {
+  std::vector<narrow::train::RunRequest> runs;  // recipe by recipe, each with all seeds; they share the data
+  std::optional<std::uint64_t> dump;            // the step after which tensors are written
+};
+
+// Throws narrow::Error: which flag, what is wrong with it, what would be right.
+TrainPlan plan_training(const TrainOptions& options);
+
+}  // namespace app

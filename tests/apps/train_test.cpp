@@ -1,0 +1,177 @@
+// narrow train from outside: tables, files, going on after a break, and requests that cannot be met.
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tensor_files.hpp"
+
+using test::check_refused;
+using test::contains;
+using test::Json;
+using test::narrow_json;
+using test::Ran;
+using test::run;
+
+namespace {
+
+std::size_t count_lines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("apps: train compares recipes from the same start") {
+  const std::vector<std::string> request = {"train", "--recipe", "fp32,bf16-amp,fp16-pure", "--steps", "30"};
+  const Ran ran = run(request);
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "digits: MLP 64-128-128-10, 26122 parameters, batch 64, 30 steps of AdamW"));
+  for (const char* word : {"final loss", "held out", "right %", "where it broke", "fp16-pure", "broke at step 0"})
+    CHECK(contains(ran.out, word));
+  CHECK(run(request).out == ran.out);
+
+  const Json rows = narrow_json(request);
+  REQUIRE(rows.size() == 3);
+  for (const Json& row : rows)
+    for (const char* key : {"recipe", "task", "seed", "steps", "final_loss", "best_loss", "skipped", "first_nonfinite"})
+      CHECK(row.contains(key));
+  CHECK(rows[0]["task"] == "digits");
+  CHECK(rows[0]["steps"] == 30);
+  CHECK(rows[0]["first_nonfinite"].is_null());
+  CHECK(rows[0]["final_loss"].get<double>() < 2);  // of log 10 = 2.3 at the start
+  CHECK(rows[2]["final_loss"] == "nan");
+  CHECK(rows[2]["first_nonfinite"] == "step 0: update of layers.0.weight");
+}
+
+TEST_CASE("apps: train shows the spread over seeds") {
+  const Ran ran = run({"train", "--recipe", "fp32", "--steps", "5", "--seed", "1,2,3"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, " +- "));
+  CHECK(narrow_json({"train", "--recipe", "fp32", "--steps", "5", "--seed", "1,2,3"}).size() == 3);
+}
+
+TEST_CASE("apps: train trains a language model on a text of one's own") {
+  const test::Folder folder;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the quick brown fox jumps over the lazy dog. ";
+  const Json rows =
+      narrow_json({"train", "--task", "lm", "--text", folder.write("fox.txt", text), "--recipe", "fp32", "--layers",
+                   "1", "--width", "32", "--heads", "2", "--context", "16", "--steps", "60", "--lr", "0.01"});
+  CHECK(rows[0]["final_loss"].get<double>() < 1.5);  // of 5.5 at the start; the letters of one sentence are soon known
+  CHECK(rows[0]["held_out_accuracy"].is_null());
+}
+
+TEST_CASE("apps: train writes every step and goes on where it stopped") {
+  const test::Folder folder;
+  const auto train = [&](const std::string& name, const std::string& steps, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"train", "--recipe", "fp16-amp", "--steps", steps, "-o", folder / name};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  CHECK(train("whole", "9").status == 0);
+  const std::string whole = test::read_file(folder / "whole/fp16-amp-seed1.csv");
+  CHECK(count_lines(whole) == 10);
+  CHECK(whole.rfind("step,loss,scale,skipped,gradient_norm,update_ratio,", 0) == 0);
+  CHECK(train("parts", "4").status == 0);
+  const Ran rest = train("parts", "9", {"--resume"});
+  CHECK(rest.status == 0);
+  CHECK(rest.out == train("whole", "9").out);
+  CHECK(test::read_file(folder / "parts/fp16-amp-seed1.csv") == whole);
+  CHECK(test::read_file(folder / "parts/fp16-amp-seed1.safetensors") ==
+        test::read_file(folder / "whole/fp16-amp-seed1.safetensors"));
+  check_refused({"train", "--recipe", "fp16-amp", "--steps", "9", "--lr", "0.5", "--resume", "-o", folder / "parts"},
+                {"fp16-amp-seed1.safetensors", "the checkpoint of another run", "optimiser"});
+}
+
+TEST_CASE("apps: train writes reports and dumps of chosen steps") {
+  const test::Folder folder;
+  CHECK(run({"train", "--recipe", "fp8-current", "--steps", "5", "--instrument", "every=2", "--dump", "3", "-o",
+             folder / "run"})
+            .status == 0);
+  const std::string report = test::read_file(folder / "run/fp8-current-seed1-step4.csv");
+  CHECK(report.rfind("tensor,operation,role,format,count,underflow,overflow,nonfinite,amax,zeros,exponents\n", 0) == 0);
+  CHECK(contains(report, "layers.1,linear,gradients,e5m2,"));
+  CHECK(contains(test::read_file(folder / "run/fp8-current-seed1-step3.safetensors"), "gradient.layers.0.weight"));
+  CHECK(run({"inspect", folder / "run/fp8-current-seed1-step3.safetensors"}).status == 0);
+}
+
+TEST_CASE("apps: train prints recipes that it reads again") {
+  const test::Folder folder;
+  const Ran shown = run({"train", "--print-recipe", "fp8-current"});
+  CHECK(shown.status == 0);
+  const std::string file = folder.write("mine.json", shown.out);
+  CHECK(run({"train", "--print-recipe", file}).out == shown.out);
+  CHECK(run({"train", "--recipe", file, "--steps", "5"}).out ==
+        run({"train", "--recipe", "fp8-current", "--steps", "5"}).out);
+  CHECK(contains(run({"train", "--list-recipes"}).out, "bf16-pure-kahan"));
+}
+
+TEST_CASE("apps: train keeps what was done when it is interrupted") {
+  const test::Folder folder;
+  const std::string checkpoint = folder / "run/fp32-seed1.safetensors";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open("/dev/null", O_WRONLY), 1);
+    execl(NARROW_PROGRAM, "narrow", "train", "--recipe", "fp32,bf16-amp", "--steps", "1000000", "-o",
+          (folder / "run").c_str(), nullptr);
+    _exit(127);
+  }
+  for (int i = 0; i < 500 && !std::filesystem::exists(checkpoint); ++i) usleep(20000);
+  usleep(200000);
+  kill(child, SIGINT);
+  int state = 0;
+  waitpid(child, &state, 0);
+  CHECK(WIFSIGNALED(state));
+  CHECK(WTERMSIG(state) == SIGINT);
+  const std::size_t steps = count_lines(test::read_file(folder / "run/fp32-seed1.csv")) - 1;
+  CHECK(steps >= 1);
+  // Two steps more, and the rows that were there are the same.
+  const std::string before = test::read_file(folder / "run/fp32-seed1.csv");
+  CHECK(run({"train", "--recipe", "fp32", "--steps", std::to_string(steps + 2), "--resume", "-o", folder / "run"})
+            .status == 0);
+  const std::string after = test::read_file(folder / "run/fp32-seed1.csv");
+  CHECK(after.rfind(before, 0) == 0);
+  CHECK(count_lines(after) == steps + 3);
+}
+
+TEST_CASE("apps: train refuses what it cannot do and says what it can") {
+  const test::Folder folder;
+  check_refused({"train", "--task", "digit"},
+                {"--task", "'digit'", "did you mean 'digits'", "accepted: digits lm fashion"});
+  check_refused({"train", "--recipe", "fp17"}, {"--recipe", "'fp17'", "accepted", "fp16-amp"});
+  check_refused({"train", "--recipe", "fp32,fp32"}, {"--recipe", "'fp32' is named twice"});
+  check_refused({"train", "--recipe", "fp32,"}, {"--recipe", "empty"});
+  check_refused({"train", "--recipe", folder.write("a.json", R"({"operations": {"linear": {"wieghts": "fp16"}}})")},
+                {"a.json", "operations.linear", "'wieghts'", "did you mean 'weights'", "accepted"});
+  check_refused({"train", "--recipe", folder.write("b.json", "{")}, {"b.json", "no JSON", "--print-recipe"});
+  check_refused({"train", "--recipe", "no.json"}, {"no.json"});
+  check_refused({"train", "--steps", "0"}, {"--steps", "integer from 1"});
+  check_refused({"train", "--steps", "many"}, {"--steps", "'many'"});
+  check_refused({"train", "--batch", "0"}, {"--batch"});
+  check_refused({"train", "--ranks", "5", "--recipe", "fp32"}, {"batch of 64 does not divide", "5 ranks"});
+  check_refused({"train", "--task", "lm", "--heads", "5"}, {"5", "128"});
+  check_refused({"train", "--heads", "5"}, {"--heads", "no such size"});
+  check_refused({"train", "--reduce", "fp8", "--ranks", "2"}, {"--reduce", "e4m3"});
+  check_refused({"train", "--order", "star", "--ranks", "2"}, {"--order", "ring tree"});
+  check_refused({"train", "--order", "ring"}, {"--order", "--ranks"});
+  check_refused({"train", "--lr", "0"}, {"learning rate"});
+  check_refused({"train", "--lr", "fast"}, {"--lr", "fast"});
+  check_refused({"train", "--loss-scaler", "touch"}, {"--loss-scaler", "touch", "torch"});
+  check_refused({"train", "--optimiser", "adam"}, {"--optimiser", "adamw sgd"});
+  check_refused({"train", "--text", "x"}, {"--text", "lm"});
+  check_refused({"train", "--task", "lm", "--text", "/no/such/file"}, {"--text", "/no/such/file"});
+  check_refused({"train", "--task", "lm", "--text", folder.write("short.txt", "abc")}, {"--text", "too short"});
+  check_refused({"train", "--resume"}, {"--resume", "-o DIR"});
+  check_refused({"train", "--dump", "3"}, {"-o DIR"});
+  check_refused({"train", "--dump", "300", "-o", folder / "x"}, {"--dump", "299"});
+  check_refused({"train", "--instrument", "every=0", "-o", folder / "x"}, {"--instrument"});
+  check_refused({"train", "--print-recipe", "fp17"}, {"--print-recipe", "fp17"});
+  check_refused({"train", "--seed", "-1"}, {"--seed"});
+}
+
+TEST_CASE("apps: train finds out before the work that it cannot write") {
+  const test::Folder folder;
+  const std::string file = folder.write("file", "x");
+  check_refused({"train", "--recipe", "fp32", "--steps", "100000", "-o", file + "/run"}, {"file/run"});
+  check_refused({"train", "--recipe", "fp32", "--steps", "100000", "-o", "/proc/narrow"}, {"/proc/narrow"});
+}
