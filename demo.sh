@@ -1,27 +1,36 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds the program, and shows what it does. Can be repeated.
+# Installs what is missing, builds the program (no tests, no CUDA), and runs the main job: every experiment, one page.
+# Usage: ./demo.sh [--fast | --full], default --fast. Can be repeated.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/setup.sh
+effort=${1:---fast}
+case "$effort" in
+  --fast | --full) ;;
+  *) echo "usage: ./demo.sh [--fast | --full]" >&2; exit 2 ;;
+esac
+build=build/demo
+narrow=$build/apps/narrow
 
 install_missing
 say "configure"
-cmake --preset release
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DNARROW_TESTS=OFF -DNARROW_CUDA=OFF
 say "build"
-cmake --build --preset release --target narrow_app -j "$(build_jobs)"
-narrow=build/release/apps/narrow
+cmake --build $build --target narrow_app -j "$(build_jobs)"
 
-show() { say "narrow $*"; "$narrow" "$@"; }
-
-show formats
-show show 0.1
-show show 1e-7 65520 --formats fp16,bf16,e4m3,e5m2
+say "one number in four formats"
+"$narrow" show 1e-7 --formats fp16,bf16,e4m3,e5m2
 say "465 in e4m3: PyTorch and CUDA do not agree"
 "$narrow" show 465 --formats e4m3 --cast torch
 "$narrow" show 465 --formats e4m3 --cast cuda
-show show 0x7BFF 0x0001 --from fp16 --formats fp16,e5m2,e4m3,e2m1
-"$narrow" formats --card -o build/formats.html
+
+say "the experiments ($effort)"
+"$narrow" formats --card -o $build/formats.html
+status=0
+"$narrow" report -o $build/report "$effort" || status=$?
 
 say "done"
-echo "the program:         $narrow --help"
-echo "the reference card:  build/formats.html"
+echo "the program:         $PWD/$narrow --help"
+echo "the reference card:  $PWD/$build/formats.html"
+echo "the page:            $PWD/$build/report/index.html"
+exit $status

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "card_page.hpp"
 #include "limits.hpp"
-#include "narrow/base/version.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/print.hpp"
 #include "number_text.hpp"
@@ -42,20 +42,6 @@ table { border-collapse:collapse; width:100%; margin-top:.5em; font-size:.9em; }
 td { padding:1.5px 0; border-top:1px solid var(--line); } td + td { text-align:right; padding-left:8px; }
 td.n, .values { font-family:ui-monospace,Menlo,Consolas,monospace; font-size:.95em; }
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 std::string row(const std::string& what, const std::string& value, const std::string& hex_float,
                 const std::string& code) {
@@ -171,19 +157,23 @@ std::string range_picture(const std::vector<ChosenFormat>& formats) {
 }  // namespace
 
 std::string format_card(const std::vector<ChosenFormat>& formats) {
+  const bool one = formats.size() == 1;
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>narrow: number formats</title>\n<style>" +
-      std::string(style) + "</style></head>\n<body>\n";
-  out +=
-      "<h1>Number formats</h1>\n<p class=\"faint\">Every number on this page is derived from the bit layout by "
-      "narrow " +
-      std::string(narrow::version) + ". Columns: value, the same as a hex float, code.</p>\n";
-  out += "<p>Positive range; subnormal values are lighter, and bars that reach an edge go on beyond it.</p>\n";
-  out += range_picture(formats) + "<div class=\"cards\">\n";
-  for (const ChosenFormat& chosen : formats) out += card(chosen);
-  return out + "</div>\n</body></html>\n";
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>narrow: " +
+      (one ? escaped(formats.front().name) : "number formats") + "</title>\n<style>" + std::string(style) +
+      std::string(page_style) + "</style></head>\n<body>\n";
+  if (!one) {
+    out +=
+        "<div class=\"page\"><h1>Number formats</h1>\n<p class=\"faint\">Columns: value, the same as a hex float, "
+        "code. A page for each format follows.</p>\n"
+        "<p>Positive range; subnormal values are lighter, and bars that reach an edge go on beyond it.</p>\n";
+    out += range_picture(formats) + "<div class=\"cards\">\n";
+    for (const ChosenFormat& chosen : formats) out += card(chosen);
+    out += "</div></div>\n";
+  }
+  for (const ChosenFormat& chosen : formats) out += format_page(chosen);
+  return out + "</body></html>\n";
 }
 
 }  // namespace app

@@ -1,4 +1,4 @@
-// The reference card: one self-contained HTML page with the bit layout, limits and special codes of each format.
+// The reference card: one self-contained HTML file, a printed page a format; several formats begin with an overview.
 #pragma once
 
 #include <string>

@@ -47,11 +47,16 @@ extern const Command gpu_command;
 extern const Command gemm_command;
 extern const Command histogram_command;
 extern const Command inspect_command;
+extern const Command list_command;
 extern const Command list_scaling_command;
 extern const Command models_command;
+extern const Command notebook_command;
+extern const Command report_command;
+extern const Command run_command;
 extern const Command scale_trace_command;
 extern const Command show_command;
 extern const Command stats_command;
+extern const Command train_command;
 extern const Command validate_command;
 
 // Parses, runs the subcommand, returns its exit status. Throws narrow::Error for a request that cannot be met.

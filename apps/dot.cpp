@@ -7,6 +7,7 @@
 #include "dot_trace.hpp"
 #include "dot_values.hpp"
 #include "exact_sum.hpp"
+#include "explain_dot.hpp"
 #include "json_value.hpp"
 #include "model_choice.hpp"
 #include "model_text.hpp"
@@ -25,7 +26,7 @@ using narrow::Format;
 
 struct Options {
   std::optional<std::string> model, a, b, c, scale_a, scale_b;
-  bool json = false;
+  bool json = false, explain = false;
 };
 
 // What was typed and what it became.
@@ -116,7 +117,7 @@ std::string error_text(const DotModel& m, const DotTrace& trace) {
          (trace.result == trace.exact_rounded ? " (no rounding can do better)" : "");
 }
 
-std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace) {
+std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace, bool explain) {
   const bool colour = use_colour(1);
   std::string text =
       paint(std::string(m.name.view()), Colour::bold, colour) + "\n  " + wrapped(rule_sentence(m), 2) + "\n";
@@ -126,7 +127,8 @@ std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace) 
   text += "\n  " + paint("d         " + code_and_value(trace.result, f), Colour::bold, colour) + "\n";
   text += "  exact     " + binary_text(trace.exact, 24) + "; rounded once to " + format_name(m.accumulator) + ": " +
           code_and_value(trace.exact_rounded, f) + "\n";
-  return text + "  error     " + error_text(m, trace) + "\n";
+  text += "  error     " + error_text(m, trace) + "\n";
+  return explain ? text + "\n" + explain_dot(m, trace, colour) : text;
 }
 
 Json value_json(Code code, const Format& f) {
@@ -208,12 +210,14 @@ Json to_json(const DotModel& m, const Request& r, const DotTrace& trace) {
 }
 
 int run(const Options& options) {
+  if (options.explain && options.json)
+    throw narrow::Error("dot: --explain is for people and --json for programs; give one of them");
   if (!options.model)
     throw narrow::Error("dot: --model is missing; for example --model hopper.wgmma.f32.e4m3.e4m3; see narrow models");
   const DotModel& model = blame("--model", [&]() -> const DotModel& { return choose_model(*options.model); });
   const Request request = read_request(model, options);
   const DotTrace trace = trace_dot(model, request.operands);
-  print(options.json ? json_text(to_json(model, request, trace)) : to_text(model, request, trace));
+  print(options.json ? json_text(to_json(model, request, trace)) : to_text(model, request, trace, options.explain));
   return 0;
 }
 
@@ -226,6 +230,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--scale-a", options->scale_a, "LIST",
                    "block-scaled models: a scale for each block, or one for all (default 1)");
   arguments.option("--scale-b", options->scale_b, "LIST", "the same for b");
+  arguments.flag("--explain", options->explain, "the same in words: what is aligned, cut, added and rounded, and why");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }

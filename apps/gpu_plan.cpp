@@ -49,8 +49,8 @@ int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, con
     row["equal"] = f.equal;
     print(row.dump(2) + "\n");
   } else {
-    print((f.model.empty() ? "run: no plan reproduces it; " + f.plan : "run: " + f.model + ", plan " + f.plan) +
-          ": " + std::to_string(f.equal) + " of " + std::to_string(f.outputs) + " outputs equal\n");
+    print((f.model.empty() ? "run: no plan reproduces it; " + f.plan : "run: " + f.model + ", plan " + f.plan) + ": " +
+          std::to_string(f.equal) + " of " + std::to_string(f.outputs) + " outputs equal\n");
   }
   return f.model.empty() ? 1 : 0;
 }

@@ -4,7 +4,9 @@
 
 #include "bar_chart.hpp"
 #include "command.hpp"
+#include "histogram_plot.hpp"
 #include "json_value.hpp"
+#include "narrow/plot/draw.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
 #include "scale_option.hpp"
@@ -87,15 +89,32 @@ std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scal
   return all;
 }
 
+narrow::PictureKind kind_of(const std::string& path) {
+  return path.ends_with(".png") ? narrow::PictureKind::png : narrow::PictureKind::svg;
+}
+
 void check_output(const Options& options) {
   if (!options.output) return;
   const std::string& path = *options.output;
   const auto ends = [&](const char* ending) { return path.size() >= 4 && path.ends_with(ending); };
-  if (ends(".png") || ends(".svg") || ends(".pdf"))
-    throw narrow::Error("-o " + narrow::quote(path) +
-                        ": pictures come with the plot module, which is not there yet; give a .csv file");
+  if (!ends(".csv") && !ends(".png") && !ends(".svg"))
+    throw narrow::Error("-o " + narrow::quote(path) + ": the ending says what to write; accepted: .csv, .png, .svg");
+  // Before the files are read: what cannot be drawn should not be counted first.
   if (!ends(".csv"))
-    throw narrow::Error("-o " + narrow::quote(path) + ": the ending says what to write; accepted: .csv");
+    if (const std::string fault = narrow::why_not(kind_of(path)); !fault.empty())
+      throw narrow::Error("-o " + narrow::quote(path) + ": " + fault + "; a .csv file needs nothing");
+}
+
+std::string picture_of(const std::string& path, const std::vector<Counted>& all, const std::vector<ChosenFormat>& formats,
+                       const Options& options) {
+  std::vector<NamedCounts> named;
+  for (const Counted& c : all) named.push_back({c.tensor, c.counts});
+  const std::string files = all.empty() || options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
+                                                                    : printable(options.files[0].substr(options.files[0].find_last_of('/') + 1));
+  const std::string tensors = all.size() == 1 ? printable(all[0].tensor) + " of " : std::to_string(all.size()) + " tensors of ";
+  if (named.empty()) throw narrow::Error("histogram: there is no tensor to draw");
+  const narrow::Plot plot = histogram_plot(named, formats, tensors + files + (options.scale ? ", times " + *options.scale : ""));
+  return narrow::draw(plot, kind_of(path));
 }
 
 int run(const Options& options) {
@@ -109,7 +128,9 @@ int run(const Options& options) {
   for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
   const std::vector<Counted> all = count_all(files, scale, options.total);
 
-  if (options.output) write_file(*options.output, to_csv(all));
+  if (options.output)
+    write_file(*options.output,
+               options.output->ends_with(".csv") ? to_csv(all) : picture_of(*options.output, all, formats, options));
   if (options.json) {
     print(json_text(to_json(all)));
   } else if (options.text || is_terminal(1)) {
@@ -135,7 +156,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number or 2^k");
   options->choice.declare(arguments);
   arguments.flag("--total", options->total, "all tensors of a file together");
-  arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file");
+  arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file, or draw them: .png, .svg");
   arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };

@@ -43,17 +43,24 @@ void Progress::add(std::uint64_t count) {
   if (next_draw_.compare_exchange_strong(due, next, std::memory_order_relaxed)) draw(done, now);
 }
 
+void Progress::note(std::string text) {
+  if (!enabled_) return;
+  const std::lock_guard<std::mutex> lock(drawing_);
+  note_ = std::move(text);
+}
+
 void Progress::draw(std::uint64_t done, Clock::time_point now) {
   const std::lock_guard<std::mutex> lock(drawing_);
   const double part = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   char tail[64];
   std::snprintf(tail, sizeof tail, " %3.0f %%  %.0f s left", 100 * part, part > 0 ? elapsed * (1 - part) / part : 0.0);
-  const int width = std::clamp(terminal_width(file_) - static_cast<int>(label_.size()) - 28, 10, 40);
+  const int width = std::clamp(terminal_width(file_) - static_cast<int>(label_.size() + note_.size()) - 30, 10, 40);
   const auto filled = static_cast<std::size_t>(part * width);
   const std::string rest(static_cast<std::size_t>(width) - filled, '-');
   write_all(file_,
-            "\r\033[K" + label_ + " [" + paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail);
+            "\r\033[K" + label_ + " [" + paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail +
+                       (note_.empty() ? "" : "  " + note_));
   drawn_ = true;
 }
 

@@ -20,6 +20,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void add(std::uint64_t count = 1);  // from any thread
+  void note(std::string text);        // stands behind the bar from the next time it is drawn
 
  private:
   void draw(std::uint64_t done, Clock::time_point now);
@@ -33,6 +34,7 @@ class Progress {
   std::atomic<std::uint64_t> done_{0};
   std::atomic<Clock::rep> next_draw_;  // time since the clock's epoch; the thread that moves it draws
   std::mutex drawing_;
+  std::string note_;
   bool drawn_ = false;
 };
 

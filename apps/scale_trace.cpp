@@ -7,6 +7,7 @@
 #include <set>
 
 #include "command.hpp"
+#include "explain_scale.hpp"
 #include "json_value.hpp"
 #include "narrow/array/blocks.hpp"
 #include "narrow/scale/gradient_model.hpp"
@@ -32,7 +33,7 @@ struct Options {
   std::optional<std::string> policies, events, gradients, model, steps, seed, csv;
   std::optional<std::string> init, growth_interval, growth, backoff, hysteresis, min, max;
   TensorOptions choice;
-  bool json = false, plot = false;
+  bool json = false, plot = false, explain = false;
 };
 
 struct Source {
@@ -350,12 +351,28 @@ std::string to_csv(const std::vector<Column>& columns, const std::vector<std::in
   return text;
 }
 
+// The stories of the policies; the recorded run, where there is one, stands before them and has no rule to tell.
+std::string stories(const Source& source, const std::vector<narrow::NamedScaler>& policies,
+                    const std::vector<Column>& columns) {
+  const std::size_t recorded = columns.size() - policies.size();
+  std::string text = source.text + "\noverflow: " + std::string(describe(source.log.basis())) + "\n";
+  for (std::size_t i = 0; i < policies.size(); ++i)
+    text += "\n" + explain_scaler(policies[i], columns[recorded + i].trace, source.log, use_colour(1));
+  return text;
+}
+
 int run(const Options& options) {
+  if (options.explain && options.json)
+    throw narrow::Error("scale-trace: --explain is for people and --json for programs; give one of them");
   const std::vector<narrow::NamedScaler> policies = choose_policies(options);
   const Source source = read_source(options);
   const std::vector<Column> columns = run_all(policies, source.log);
   const std::vector<std::int64_t>& steps = source.log.log().steps;
   if (options.csv) write_file(*options.csv, to_csv(columns, steps));
+  if (options.explain) {
+    print(stories(source, policies, columns));
+    return 0;
+  }
   print(options.json ? to_json(columns, steps) : to_text(source, columns, options.plot || is_terminal(1)));
   return 0;
 }
@@ -384,6 +401,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--max", o->max, "S", "largest scale");
   arguments.option("-o,--output", o->csv, "FILE.csv", "write every step as CSV too");
   arguments.flag("--plot", o->plot, "draw the scales also when the output is no terminal");
+  arguments.flag("--explain", o->explain, "each policy as a story: which steps overflowed and why, what the rule did");
   arguments.flag("--json", o->json, "print JSON");
   return [o] { return run(*o); };
 }

@@ -4,6 +4,7 @@
 
 #include "cast_options.hpp"
 #include "command.hpp"
+#include "explain_show.hpp"
 #include "format_list.hpp"
 #include "json_value.hpp"
 #include "narrow/format/neighbours.hpp"
@@ -25,7 +26,7 @@ struct Options {
   std::vector<std::string> values;
   std::optional<std::string> formats, from;
   CastOptions cast;
-  bool json = false;
+  bool json = false, explain = false;
 };
 
 struct Target {
@@ -165,6 +166,19 @@ std::string to_text(const Input& input, const std::vector<Target>& targets, cons
   return heading(input, options, colour) + table.to_text(colour, 2);
 }
 
+// One paragraph a format. A code is called by its value: that is what is rounded.
+std::string explained(const Input& input, const std::vector<Target>& targets, const Options& options) {
+  const bool colour = use_colour(1);
+  std::string text = input.from ? heading(input, options, colour) + "\n" : "";
+  for (const Target& target : targets) {
+    const Code code = compute(input, target, options.cast.is_plain(), options.cast.random_value()).code;
+    const std::string number = input.from ? exact_text(input.code, input.from->format) : input.text;
+    text += &target == &targets.front() ? "" : "\n";
+    text += explain_cast({number, input.number, target.chosen, target.cast, options.cast.random_value(), code}, colour);
+  }
+  return text;
+}
+
 Json to_json(const Input& input, const Target& target, const Options& options) {
   const Format& f = target.chosen.format;
   const Shown shown = compute(input, target, options.cast.is_plain(), options.cast.random_value());
@@ -191,6 +205,8 @@ Json to_json(const Input& input, const Target& target, const Options& options) {
 
 int run(const Options& options) {
   if (options.values.empty()) throw narrow::Error("show: no value; for example: narrow show 0.1 --formats fp16,bf16");
+  if (options.explain && options.json)
+    throw narrow::Error("show: --explain is for people and --json for programs; give one of them");
   options.cast.check();
   std::optional<ChosenFormat> from;
   if (options.from) from = blame("--from", [&] { return choose_format(*options.from); });
@@ -207,7 +223,7 @@ int run(const Options& options) {
   }
   for (const Input& input : inputs) {
     if (&input != &inputs.front()) print("\n");
-    print(to_text(input, targets, options));
+    print(options.explain ? explained(input, targets, options) : to_text(input, targets, options));
   }
   return 0;
 }
@@ -218,6 +234,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--formats", options->formats, "LIST", "comma list of formats, or all (default)");
   arguments.option("--from", options->from, "FORMAT", "the values are codes of this format");
   options->cast.declare(arguments);
+  arguments.flag("--explain", options->explain, "the reasoning in words: binade, steps, neighbours, decision, code");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }

@@ -16,7 +16,7 @@ TEST_CASE("apps: every help has an example") {
   CHECK(all.err == "");
   CHECK(contains(all.out, "Exit status"));
   for (const std::string command : {"formats", "show", "inspect", "cast", "stats", "histogram", "compare", "models", "dot", "gemm",
-                                    "validate", "gpu", "list-scaling", "scale-trace", "bench"}) {
+                                    "validate", "gpu", "list-scaling", "scale-trace", "train", "bench", "list", "run", "report"}) {
     CAPTURE(command);
     CHECK(contains(all.out, "  narrow " + command));
     const test::Ran ran = narrow({command, "--help"});

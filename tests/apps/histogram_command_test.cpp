@@ -65,11 +65,20 @@ TEST_CASE("apps: histogram draws bars beside the ranges of formats on a terminal
   CHECK(!contains(terminal.out, "file,tensor"));
 }
 
-TEST_CASE("apps: histogram says that pictures come later") {
+TEST_CASE("apps: histogram draws the ranges of the formats under the bars") {
   const Folder folder;
-  const std::string path = folder.write("a.safetensors", floats_file("w", {1.0f}));
-  for (const char* name : {"p.png", "p.svg"}) check_refused({"histogram", path, "-o", folder / name}, {name, "plot"});
-  check_refused({"histogram", path, "-o", folder / "p.txt"}, {".csv"});
+  const std::string path = folder.write("a.safetensors", floats_file("w", {1.0f, 0x1p-20f, 0x1p-30f, 0x1p20f}));
+  // Without gnuplot on PATH the program writes the SVG itself.
+  const std::string svg = folder / "p.svg";
+  CHECK(run({"histogram", path, "-o", svg}, with_environment("PATH", folder / "")).status == 0);
+  const std::string text = read_file(svg);
+  CHECK(contains(text, "fp16 turns 25 % of the values into zero and 25 % into subnormals; 25 % are beyond its range"));
+  for (const char* word : {"normal in fp16", "becomes zero in fp16", ">bf16<", ">e4m3<", ">e5m2<", "</svg>"})
+    CHECK_MESSAGE(contains(text, word), word);
+  const Ran png = run({"histogram", path, "-o", folder / "p.png"}, with_environment("PATH", folder / ""));
+  CHECK(png.status == 2);
+  CHECK(contains(png.err, "gnuplot-nox"));
+  check_refused({"histogram", path, "-o", folder / "p.txt"}, {".csv, .png, .svg"});
   check_refused({"histogram", path, "--scale", "0"}, {"--scale"});
   check_refused({"histogram", path, "--formats", "fp8"}, {"--formats"});
 }

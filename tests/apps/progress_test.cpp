@@ -40,6 +40,14 @@ TEST_CASE("apps: a progress bar shows the part done and is wiped at the end") {
   CHECK(text.substr(text.size() - 4) == "\r\033[K");
 }
 
+TEST_CASE("apps: a note stands behind the bar") {
+  const std::string text = drawn(std::chrono::milliseconds(0), 200, [](app::Progress& p) {
+    p.note("loss 2.5");
+    p.add(50);
+  });
+  CHECK(text.find(" left  loss 2.5") != std::string::npos);
+}
+
 TEST_CASE("apps: short work draws no bar") {
   CHECK(drawn(std::chrono::milliseconds(1000), 10, [](app::Progress& p) { p.add(10); }) == "");
 }

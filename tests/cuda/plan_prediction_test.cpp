@@ -22,8 +22,9 @@ bool same_chains(const std::string& x, const std::string& y, const RecordedProdu
   REQUIRE(m != nullptr);
   const auto schedule = [&](const std::string& text) {
     const narrow::Plan plan = narrow::parse_plan(text);
-    narrow::Schedule s = narrow::make_schedule(plan, *m, static_cast<std::size_t>(r.shape.k),
-                                               static_cast<std::size_t>(r.shape.n), static_cast<std::size_t>(r.shape.m));
+    narrow::Schedule s =
+        narrow::make_schedule(plan, *m, static_cast<std::size_t>(r.shape.k), static_cast<std::size_t>(r.shape.n),
+                              static_cast<std::size_t>(r.shape.m));
     std::vector<std::vector<std::int32_t>> chains;
     for (const narrow::Segment& segment : s.segments) {
       chains.emplace_back();
@@ -31,7 +32,8 @@ bool same_chains(const std::string& x, const std::string& y, const RecordedProdu
       for (std::size_t at = segment.begin; at < segment.end; at += step) {
         const auto from = s.order.begin() + static_cast<std::ptrdiff_t>(at);
         const auto to = s.order.begin() + static_cast<std::ptrdiff_t>(std::min(at + step, segment.end));
-        if (std::any_of(from, to, [](std::int32_t k) { return k >= 0; })) chains.back().insert(chains.back().end(), from, to);
+        if (std::any_of(from, to, [](std::int32_t k) { return k >= 0; }))
+          chains.back().insert(chains.back().end(), from, to);
       }
     }
     if (plan.join == narrow::Join::reversed) std::reverse(chains.begin(), chains.end());
@@ -50,8 +52,11 @@ TEST_CASE("golden: the algorithm's numbers foretell the plan of nearly every rec
     const bool same = p.model == r.model && same_chains(p.plan, r.plan, r);
     ++total, right += same ? 1 : 0;
     if (!same && r.algorithm.split_k < 0) ++streams;
-    const std::string product = r.type + " " + std::to_string(r.shape.m) + " x " + std::to_string(r.shape.n) + " x " + std::to_string(r.shape.k);
-    if (!same) MESSAGE(product << " " << r.algorithm.text() << ": foretold " << p.plan << ", found " << r.model << " " << r.plan);
+    const std::string product = r.type + " " + std::to_string(r.shape.m) + " x " + std::to_string(r.shape.n) + " x " +
+                                std::to_string(r.shape.k);
+    if (!same)
+      MESSAGE(product << " " << r.algorithm.text() << ": foretold " << p.plan << ", found " << r.model << " "
+                      << r.plan);
   }
   CHECK(total >= 700);
   CHECK(total - right <= 7);  // two stream-K cuts; the others are outputs of 16 bits that several plans give
@@ -67,7 +72,9 @@ TEST_CASE("golden: a recorded shape is foretold as it was found") {
   }
   narrow::ProductAlgorithm other = recorded().front().algorithm;
   other.tile = 999;  // another kernel: the recording does not count
-  CHECK(!narrow::predict_plan(recorded(), narrow::find_product_type(recorded().front().type), recorded().front().shape, other).recorded);
+  CHECK(!narrow::predict_plan(recorded(), narrow::find_product_type(recorded().front().type), recorded().front().shape,
+                              other)
+             .recorded);
 }
 
 TEST_CASE("golden: a broken table of products is refused by line") {

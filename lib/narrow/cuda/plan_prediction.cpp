@@ -38,20 +38,20 @@ std::vector<std::string_view> cut(std::string_view text, char at) {
 ProductAlgorithm read_algorithm(std::string_view text, std::size_t line) {
   ProductAlgorithm a;
   const std::pair<std::string_view, int*> fields[] = {
-      {"id", &a.id},           {"tile", &a.tile},       {"stages", &a.stages}, {"split-k", &a.split_k}, {"reduction", &a.reduction},
-      {"swizzle", &a.swizzle}, {"custom", &a.custom}, {"inner", &a.inner},   {"cluster", &a.cluster}};
+      {"id", &a.id},           {"tile", &a.tile},           {"stages", &a.stages},
+      {"split-k", &a.split_k}, {"reduction", &a.reduction}, {"swizzle", &a.swizzle},
+      {"custom", &a.custom},   {"inner", &a.inner},         {"cluster", &a.cluster}};
   const std::vector<std::string_view> words = cut(text, ' ');
   if (words.size() != 2 * std::size(fields)) refuse(line, "the algorithm has not nine numbers");
   for (std::size_t i = 0; i < std::size(fields); ++i) {
-    if (words[2 * i] != fields[i].first) refuse(line, "'" + std::string(words[2 * i]) + "' where '" + std::string(fields[i].first) + "' belongs");
+    if (words[2 * i] != fields[i].first)
+      refuse(line, "'" + std::string(words[2 * i]) + "' where '" + std::string(fields[i].first) + "' belongs");
     *fields[i].second = whole_number(words[2 * i + 1], line);
   }
   return a;
 }
 
-int bytes_of_element(const ProductType& t) {
-  return t.a == "tf32" ? 4 : t.a == "fp16" || t.a == "bf16" ? 2 : 1;
-}
+int bytes_of_element(const ProductType& t) { return t.a == "tf32" ? 4 : t.a == "fp16" || t.a == "bf16" ? 2 : 1; }
 
 // cublasLtMatmulStages_t counts 16x1..16x6, 32x1..32x6, 64x1.., 128x1..: the K of a kernel's tile. 0: not one of these.
 int tile_k_of(int stages) {
@@ -75,23 +75,26 @@ std::vector<RecordedProduct> read_recorded_products(std::string_view table) {
     if (line.empty() || line.starts_with('#') || std::exchange(names, false)) continue;
     const std::vector<std::string_view> words = cut(line, '\t');
     if (words.size() != columns) refuse(number, std::to_string(words.size()) + " columns where 11 belong");
-    products.push_back({std::string(words[0]),
-                        {whole_number(words[1], number), whole_number(words[2], number), whole_number(words[3], number)},
-                        read_algorithm(words[5], number),
-                        std::string(words[6]),
-                        std::string(words[7])});
+    products.push_back(
+        {std::string(words[0]),
+         {whole_number(words[1], number), whole_number(words[2], number), whole_number(words[3], number)},
+         read_algorithm(words[5], number),
+         std::string(words[6]),
+         std::string(words[7])});
   }
   return products;
 }
 
 // The rules, each seen on every recorded product that it applies to but those that plan_prediction_test counts:
 //   FP8 with slow accumulation: promote:128, whatever the split says
-//   split-k S > 1: S parts of ceil(K / S), rounded up to 128 bytes of K; kernels of CUTLASS 2 take 16 bytes instead where
+//   split-k S > 1: S parts of ceil(K / S), rounded up to 128 bytes of K; kernels of CUTLASS 2 take 16 bytes instead
+//   where
 //     128 do not divide K
 //   CUTLASS 2 kernels: what tiles of K leave over comes first
 //   stream-K (split-k below 0): a chain; where it cuts K the numbers do not say, only a recording does
 //   tf32 operands are rounded to nearest even; integer sums are exact, so a chain says as much as any plan
-PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& shape, const ProductAlgorithm& algorithm) {
+PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& shape,
+                                 const ProductAlgorithm& algorithm) {
   const auto ptx = [](const std::string& f) { return f == "fp16" ? "f16" : f == "int8" ? "s8" : f; };
   const std::string types = ptx(type.b) + "." + ptx(type.a);  // rows of the result are columns of the product
   const bool integer = type.a == "int8", sixteen = bytes_of_element(type) == 2;
@@ -109,7 +112,8 @@ PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& sh
     const int line = 128 / bytes_of_element(type), least = 16 / bytes_of_element(type);
     int length = shape.k;
     if (algorithm.split_k > 1)
-      length = rounded_up((shape.k + algorithm.split_k - 1) / algorithm.split_k, older && shape.k % line != 0 ? least : line);
+      length = rounded_up((shape.k + algorithm.split_k - 1) / algorithm.split_k,
+                          older && shape.k % line != 0 ? least : line);
     if (length < shape.k) plan.order = SumOrder::split, plan.length = length;
     const int tile = older ? tile_k_of(algorithm.stages) : 0;
     if (tile != 0 && length % tile != 0) plan.residue = tile;

@@ -1,5 +1,5 @@
-// Which plan will a product through cuBLASLt follow? Told before it runs: from a recorded product of the same shape, else
-// from the numbers of the algorithm that its heuristic chose. Needs no CUDA.
+// Which plan will a product through cuBLASLt follow? Told before it runs: from a recorded product of the same shape,
+// else from the numbers of the algorithm that its heuristic chose. Needs no CUDA.
 #pragma once
 
 #include <optional>

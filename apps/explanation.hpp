@@ -1,0 +1,19 @@
+// Reasoning for people: labelled sentences under each other, wrapped to be read.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace app {
+
+class Explanation {
+ public:
+  void say(std::string label, std::string sentence) { lines_.emplace_back(std::move(label), std::move(sentence)); }
+  std::string text(bool colour) const;  // every line indented by two blanks, labels in one column
+
+ private:
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+}  // namespace app

@@ -1,0 +1,183 @@
+#include "lesson_run.hpp"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "json_value.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/plot/process.hpp"
+
+namespace app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int compile_seconds = 300, run_seconds = 300;
+constexpr std::uintmax_t most_record_bytes = 256u << 20;
+
+// A folder of our own, gone with its contents at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "narrow-lesson-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw narrow::Error("no temporary folder could be made: " + pattern);
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string file(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// ---- Compiling ----
+
+// The file lesson.flags of the build that this program comes from, else of the package that it was installed with.
+std::string flags_file(std::string& prefix) {
+  std::error_code fault;
+  if (fs::is_regular_file(NARROW_LESSON_FLAGS, fault)) return NARROW_LESSON_FLAGS;
+  const fs::path program = fs::read_symlink("/proc/self/exe", fault);
+  prefix = program.parent_path().parent_path().string();
+  const std::string installed = prefix + "/" NARROW_LESSON_FLAGS_INSTALLED;
+  if (fs::is_regular_file(installed, fault)) return installed;
+  throw narrow::Error("nothing to compile a lesson against: neither " NARROW_LESSON_FLAGS " nor " + installed +
+                      " is there; build narrow here, or give the built lesson with --program");
+}
+
+std::vector<std::string> compiler_words(const Lesson& lesson, const RunRequest& request, const std::string& program) {
+  std::string prefix;
+  std::ifstream in(flags_file(prefix));
+  std::vector<std::string> words;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) continue;
+    if (line == "FILE") {
+      words.insert(words.end(), request.flags.begin(), request.flags.end());
+      line = lesson.path;
+    }
+    if (const std::size_t at = line.find("PREFIX"); at != std::string::npos && !prefix.empty())
+      line.replace(at, 6, prefix);
+    words.push_back(line);
+  }
+  if (words.empty()) throw narrow::Error("lesson.flags is empty; build narrow again");
+  if (!request.compiler.empty()) words[0] = request.compiler;
+  words.emplace_back("-o");
+  words.push_back(program);
+  return words;
+}
+
+// "FILE:LINE:COLUMN: error: ..": the line of the first error in the lesson itself.
+std::size_t first_error_line(const Lesson& lesson, const std::string& message) {
+  const std::string start = lesson.path + ":";
+  for (std::size_t at = message.find(start); at != std::string::npos; at = message.find(start, at + 1)) {
+    const std::size_t end = std::min(message.find('\n', at), message.size());
+    if (message.substr(at, end - at).find("error") == std::string::npos) continue;
+    return static_cast<std::size_t>(std::strtoul(message.c_str() + at + start.size(), nullptr, 10));
+  }
+  return 0;
+}
+
+// ---- Records ----
+
+LessonOutput::Kind kind_of(const std::string& name) {
+  using Kind = LessonOutput::Kind;
+  constexpr std::pair<const char*, Kind> kinds[] = {{"text", Kind::text},   {"say", Kind::say},
+                                                    {"table", Kind::table}, {"picture", Kind::picture},
+                                                    {"bits", Kind::bits},   {"expect", Kind::expect}};
+  for (const auto& [text, kind] : kinds)
+    if (name == text) return kind;
+  throw narrow::Error("the program recorded something unknown: " + name);
+}
+
+LessonOutput output_of(const Json& r) {
+  LessonOutput o;
+  o.kind = kind_of(r.at("kind"));
+  o.line = r.at("line");
+  const auto take = [&](const char* name, std::string& target) {
+    if (r.contains(name)) target = r.at(name).get<std::string>();
+  };
+  take("text", o.text), take("title", o.title), take("subtitle", o.subtitle), take("note", o.subtitle);
+  take("inline", o.drawn), take("svg", o.svg), take("png", o.png);
+  take("sign", o.sign), take("exponent", o.exponent), take("mantissa", o.mantissa), take("code", o.code),
+      take("value", o.value);
+  if (o.kind == LessonOutput::Kind::table) {
+    for (const Json& c : r.at("columns")) {
+      o.columns.emplace_back(c.at("name"), c.at("unit"));
+      o.is_text.push_back(c.at("text"));
+    }
+    for (const Json& row : r.at("rows")) o.rows.push_back(row.get<std::vector<std::string>>());
+  }
+  return o;
+}
+
+void read_records(const std::string& path, LessonRun& run) {
+  std::error_code fault;
+  if (fs::file_size(path, fault) > most_record_bytes || fault)
+    throw narrow::Error("the program recorded nothing, or more than 256 MiB; is it a lesson that includes lesson.hpp?");
+  std::ifstream in(path, std::ios::binary);
+  for (std::string line; std::getline(in, line);) {
+    try {
+      const Json record = Json::parse(line);
+      if (record.at("kind") == "failure")
+        run.fault = {record.at("line"),
+                     "threw an exception after line " + std::to_string(record.at("line").get<std::size_t>()),
+                     record.at("text")};
+      else if (record.at("kind") == "expect" && !record.at("holds").get<bool>())
+        run.fault = {record.at("line"), "teaches what does not hold", record.at("text")};
+      else run.outputs.push_back(output_of(record));
+    } catch (const Json::exception& e) {
+      throw narrow::Error(std::string("what the program recorded cannot be read: ") + e.what());
+    }
+  }
+}
+
+}  // namespace
+
+LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
+  const ScratchFolder scratch;
+  LessonRun run;
+  std::string program = request.program;
+  if (program.empty()) {
+    program = scratch.file("lesson");
+    const narrow::Finished compiled =
+        narrow::run_process(compiler_words(lesson, request, program), "", compile_seconds);
+    if (compiled.status != 0) {
+      run.fault = {first_error_line(lesson, compiled.err), "does not compile", compiled.err};
+      return run;
+    }
+  } else if (std::error_code fault; !fs::is_regular_file(program, fault) || access(program.c_str(), X_OK) != 0) {
+    throw narrow::Error("--program: " + program + " is no program");
+  } else if (program.find('/') == std::string::npos) {
+    program = "./" + program;
+  }
+  const std::string record = scratch.file("record");
+  setenv("NARROW_LESSON_RECORD", record.c_str(), 1);
+  const narrow::Finished ran = narrow::run_process({program}, "", run_seconds);
+  unsetenv("NARROW_LESSON_RECORD");
+  read_records(record, run);
+  if (ran.status != 0 && run.fault.what.empty()) {
+    const std::size_t line = run.outputs.empty() ? 0 : run.outputs.back().line;
+    run.fault = {line,
+                 ran.status >= 1000 ? "was ended by signal " + std::to_string(ran.status - 1000)
+                                    : "ended with status " + std::to_string(ran.status),
+                 ran.err};
+  }
+  // What went to standard output past lesson.hpp has no line; it stands below the last output.
+  if (!ran.out.empty() && !run.outputs.empty()) {
+    LessonOutput rest;
+    rest.line = run.outputs.back().line;
+    rest.text = ran.out;
+    run.outputs.push_back(rest);
+  }
+  return run;
+}
+
+}  // namespace app

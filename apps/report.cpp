@@ -1,0 +1,137 @@
+// narrow report: all experiments as one page that a browser opens from the disk.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "experiment_run.hpp"
+#include "narrow/base/version.hpp"
+#include "terminal.hpp"
+#include "write_file.hpp"
+
+namespace app {
+namespace {
+
+using analysis::Experiment;
+
+struct Options {
+  std::optional<std::string> folder, only;
+  EffortOptions effort;
+  bool json = false;
+};
+
+std::vector<const Experiment*> chosen(const Options& options) {
+  std::vector<const Experiment*> list;
+  if (!options.only) {
+    for (const Experiment& e : analysis::experiments()) list.push_back(&e);
+    return list;
+  }
+  std::string_view rest = *options.only;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const Experiment* e = blame("--only", [&] { return &analysis::require_experiment(rest.substr(0, end)); });
+    if (std::find(list.begin(), list.end(), e) == list.end()) list.push_back(e);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (list.empty()) throw narrow::Error("--only: no experiment is named; see narrow list");
+  std::sort(list.begin(), list.end());  // they lie in the order of the page
+  return list;
+}
+
+struct Answer {
+  narrow::PageSection section;
+  std::vector<ReadyFile> files;
+  double seconds = 0;
+};
+
+// Whatever an experiment throws is its own failure: the others still come.
+Answer answer_of(const Experiment& experiment, analysis::Effort effort, const std::string& folder,
+                 const std::string& label) {
+  Answer answer;
+  const auto start = std::chrono::steady_clock::now();
+  const analysis::Parameters parameters(experiment, {}, effort);
+  try {
+    const analysis::Outcome outcome = run_with_bar(experiment, parameters, label);
+    answer.section = page_section(experiment, outcome, parameters.command(), true);
+    answer.files = csv_files(experiment, outcome, parameters.command(), folder);
+  } catch (const std::exception& error) {
+    answer.section = {};
+    answer.section.name = experiment.name;
+    answer.section.question = experiment.question;
+    answer.section.command = parameters.command();
+    const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    answer.section.failure = memory ? "not enough memory" : error.what();
+    answer.files.clear();
+  }
+  answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return answer;
+}
+
+narrow::Page page_of(const Options& options, analysis::Effort effort) {
+  const char* effort_text = effort == analysis::Effort::fast   ? " --fast"
+                            : effort == analysis::Effort::full ? " --full"
+                                                               : "";
+  narrow::Page page;
+  page.title = "What number formats do to training";
+  page.introduction =
+      "Each line is the answer to one question, measured with bit-exact models of the formats and of the hardware; a "
+      "click leads to the picture, the numbers and the command that makes them again.";
+  page.made_by = std::string("Made by narrow ") + narrow::version + ": narrow report" + effort_text +
+                 (options.only ? " --only " + *options.only : "") +
+                 ". The same command gives the same numbers.";
+  return page;
+}
+
+void print_line(const Answer& answer) {
+  const bool colour = use_colour(1);
+  const narrow::PageSection& s = answer.section;
+  print(paint(s.name, Colour::bold, colour) + "  " +
+        paint(narrow::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "\n  " +
+        (s.failure.empty() ? s.finding : paint("failed: " + s.failure, Colour::red, colour)) + "\n");
+}
+
+int run(const Options& options) {
+  if (!options.folder) throw narrow::Error("report: no folder; for example: narrow report -o report");
+  const std::vector<const Experiment*> list = chosen(options);
+  const analysis::Effort effort = options.effort.effort();
+  make_folder(*options.folder);
+
+  narrow::Page page = page_of(options, effort);
+  std::vector<ReadyFile> files;
+  Json summary = Json::array();
+  bool failed = false;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string label = std::to_string(i + 1) + "/" + std::to_string(list.size()) + " " + list[i]->name;
+    Answer answer = answer_of(*list[i], effort, *options.folder, label);
+    failed = failed || !answer.section.failure.empty();
+    if (!options.json) print_line(answer);
+    summary.push_back({{"name", answer.section.name},
+                       {"finding", answer.section.finding},
+                       {"failure", answer.section.failure.empty() ? Json() : Json(answer.section.failure)},
+                       {"seconds", answer.seconds}});
+    std::move(answer.files.begin(), answer.files.end(), std::back_inserter(files));
+    page.sections.push_back(std::move(answer.section));
+  }
+  files.push_back({*options.folder + "/index.html", narrow::to_html(page)});
+  for (const ReadyFile& file : files) write_file(file.path, file.content);
+  const std::string path = std::filesystem::absolute(files.back().path).lexically_normal().string();
+  if (options.json) print(json_text({{"page", path}, {"failed", failed}, {"experiments", summary}}));
+  else print("\nthe page: " + path + "\n");
+  return failed ? 1 : 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.option("-o,--output", options->folder, "DIR", "a folder for index.html and the CSV files");
+  arguments.option("--only", options->only, "LIST", "these experiments, by comma (default: all)");
+  options->effort.declare(arguments);
+  arguments.flag("--json", options->json, "print JSON: the page and the findings");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command report_command{"report", "all experiments as one page with pictures, findings first",
+                             "narrow report -o report --fast", declare};
+
+}  // namespace app
