@@ -26,8 +26,8 @@ struct Lesson {
   const LessonCell* cell_at(std::size_t line) const;
 };
 
-// Known tags: "program" (compiled, not shown: where main opens and closes), "solution" (shown folded) and "folded" (code
-// that a reader may skip: its outputs are shown, it is folded).
+// Known tags: "program" (compiled, not shown: where main opens and closes), "solution" (shown folded) and "folded"
+// (code that a reader may skip: its outputs are shown, it is folded).
 // Throws narrow::Error that names file and line: no cell, no title, a line of a Markdown cell that is no comment, an
 // unknown kind of cell or tag.
 Lesson parse_lesson(std::string_view text, const std::string& path);

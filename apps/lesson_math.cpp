@@ -46,7 +46,8 @@ constexpr Named fences[] = {{"lfloor", "&#x230A;"},
 // With limits above and below where the formula has a line of its own.
 constexpr Named large[] = {{"sum", "&#x2211;"}, {"prod", "&#x220F;"}, {"max", "max"}, {"min", "min"}};
 
-constexpr std::string_view functions[] = {"log", "ln", "exp", "sin", "cos", "tanh", "erf", "argmax", "round", "softmax", "sign", "mod", "amax"};
+constexpr std::string_view functions[] = {"log",    "ln",    "exp",     "sin",  "cos", "tanh", "erf",
+                                          "argmax", "round", "softmax", "sign", "mod", "amax"};
 
 constexpr Named spaces[] = {{",", "0.17em"}, {";", "0.28em"},  {":", "0.22em"}, {" ", "0.25em"},
                             {"quad", "1em"}, {"qquad", "2em"}, {"!", "0"}};

@@ -79,6 +79,7 @@ int run(const Options& options) {
     throw narrow::Error("-o: " + output + " ends in neither .ipynb nor .html, and is no folder");
   const Lesson lesson = read_lesson(options.files[0]);
   if (folder) make_folder(output);
+  if (is_terminal(2)) print_error((options.program ? "running " : "compiling and running ") + lesson.path + "\n");
   const LessonRun ran = run_lesson(
       lesson, {options.program.value_or(""), options.compiler.value_or(""), words_of(options.flags.value_or(""))});
   if (!ran.fault.what.empty()) return report_fault(lesson, ran.fault);
