@@ -25,11 +25,16 @@ struct RoundedLanes {
 // Word: half a quantum less one, and one more where the last bit kept is odd, is added before the rest is cleared.
 template <bool MovesWord>
 inline FloatFour round_four(FloatFour x, const RoundedLanes& r) {
+  // Unsigned: the words of Inf and NaN wrap around, and what comes of them is not used.
+  using Words [[gnu::vector_size(16)]] = std::uint32_t;
+  const auto cut = static_cast<std::uint32_t>(r.cut);
   const IntFour word = words(x);
-  if constexpr (MovesWord)
-    return std::bit_cast<FloatFour>((word + ((word >> r.cut) & 1) + ((1 << (r.cut - 1)) - 1)) & -(1 << r.cut));
+  if constexpr (MovesWord) {
+    const auto w = std::bit_cast<Words>(word);
+    return std::bit_cast<FloatFour>((w + ((w >> cut) & 1u) + ((1u << (cut - 1)) - 1u)) & (0u - (1u << cut)));
+  }
   const IntFour exponent = larger(word & 0x7F800000, r.min_exponent_bits - IntFour{});
-  const auto anchor = std::bit_cast<FloatFour>(exponent + ((r.cut << 23) | 0x00400000));
+  const auto anchor = std::bit_cast<FloatFour>(std::bit_cast<Words>(exponent) + ((cut << 23) | 0x00400000u));
   return (x + anchor) - anchor;
 }
 

@@ -14,7 +14,7 @@ struct TorchState {
   friend bool operator==(const TorchState&, const TorchState&) = default;
 };
 
-// No floor: after 165 halvings from 2^16 the scale is 0. No ceiling either, but growth to Inf is not kept.
+// No floor: 165 halvings from 2^16 lead to 2^-149, one more to 0. No ceiling either, but growth to Inf is not kept.
 struct TorchScaler {
   using State = TorchState;
   static constexpr PolicyKind kind = PolicyKind::loss_scaler;
