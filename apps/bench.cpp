@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numbers>
 
 #include "command.hpp"
 #include "json_value.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/text/quote.hpp"
 #include "narrow/base/random.hpp"
 #include "number_text.hpp"
 #include "progress.hpp"
@@ -88,6 +90,28 @@ bool chosen(const std::optional<std::string>& list, const std::string& word) {
   return padded.find("," + word + ",") != std::string::npos;
 }
 
+// Throws Error that names the first word of the list that is not known.
+void require_known(const char* flag, const std::string& list, const std::function<bool(const std::string&)>& is_known) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string word = list.substr(begin, end - begin);
+    if (!is_known(word))
+      throw narrow::Error(std::string(flag) + ": " + narrow::quote(word) +
+                          " is in no row; `narrow bench --quick` prints the rows, `narrow bench --help` the kernels");
+    begin = end + 1;
+  }
+}
+
+constexpr const char* array_kernels[] = {"memcpy", "round", "encode",   "decode",     "statistics",   "histogram",
+                                         "mxfp8",  "nvfp4", "quantise", "eigen cast", "compiler half"};
+
+bool is_kernel(const std::string& word) {
+  const auto is_word = [&](const char* name) { return word == name; };
+  return std::any_of(std::begin(array_kernels), std::end(array_kernels), is_word) ||
+         std::any_of(std::begin(file_kernels), std::end(file_kernels), is_word) || word == "files" ||
+         word == "product" || word == "train";
+}
+
 BenchKernel memcpy_kernel(const BenchInput& input) {
   BenchKernel k;
   k.row = {"memcpy", "", "", "", input.values.size(), 1, input.name};
@@ -101,8 +125,7 @@ BenchKernel memcpy_kernel(const BenchInput& input) {
 }
 
 std::vector<BenchRow> measure_all(const Options& options, int repeat) {
-  const char* names[] = {"memcpy", "round", "encode", "decode", "statistics", "histogram", "mxfp8", "nvfp4", "quantise", "eigen cast", "compiler half"};
-  if (std::none_of(std::begin(names), std::end(names), [&](const char* name) { return chosen(options.kernels, name); })) return {};
+  if (std::none_of(std::begin(array_kernels), std::end(array_kernels), [&](const char* name) { return chosen(options.kernels, name); })) return {};
   std::vector<BenchInput> inputs;
   for (const std::size_t n : {out_of_cache, in_cache}) {
     inputs.push_back(spread_input(n));
@@ -116,6 +139,10 @@ std::vector<BenchRow> measure_all(const Options& options, int repeat) {
     for (BenchKernel& k : scale_kernels(input)) kernels.push_back(std::move(k));
     for (BenchKernel& k : peer_kernels(input)) kernels.push_back(std::move(k));
   }
+  if (options.formats)
+    require_known("--formats", *options.formats, [&](const std::string& word) {
+      return std::any_of(kernels.begin(), kernels.end(), [&](const BenchKernel& k) { return k.row.format == word; });
+    });
   std::erase_if(kernels, [&](const BenchKernel& k) {
     return !chosen(options.kernels, k.row.kernel) || (k.row.kernel != "memcpy" && !chosen(options.formats, k.row.format));
   });
@@ -195,6 +222,8 @@ int run(const Options& options) {
       throw narrow::Error("--repeat: '" + *options.repeat + "' is no number from 1 to 1000");
     repeat = static_cast<int>(parsed);
   }
+  if (options.json && options.markdown) throw narrow::Error("--json and --markdown: one of them");
+  if (options.kernels) require_known("--kernel", *options.kernels, is_kernel);
   std::vector<BenchRow> rows = measure_all(options, repeat);
   const std::vector<BenchRow> files = measure_files(options, std::min(repeat, 5));
   std::vector<BenchRow> products;

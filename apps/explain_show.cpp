@@ -167,7 +167,10 @@ void explain_overflow(Explanation& e, const CastCase& c, const Place& p) {
   middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
   e.say("range", "the step after the largest value, " + steps_text(p.kept + 1, p.quantum) + ", has no code" +
                      (f.has_infinity() || !f.has_nan() ? "" : " of a number (it is NaN)") +
-                     "; rounding to nearest overflows from the middle, " + binary_text(middle.value(), 24) + ", on");
+                     (p.kept % 2 == 0
+                          ? "; rounding to nearest even overflows above the middle, " + binary_text(middle.value(), 24)
+                          : "; rounding to nearest even overflows from the middle, " + binary_text(middle.value(), 24) +
+                                ", on"));
   const bool special = narrow::is_nan(c.code, f) || narrow::is_inf(c.code, f);
   if (special)
     e.say("decision", (p.tie ? c.text + " is the middle, and of the two the even one has no code: it" : c.text) +

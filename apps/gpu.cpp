@@ -2,13 +2,36 @@
 #include "gpu.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "command.hpp"
+#include "narrow/cuda/instruction.hpp"
+#include "narrow/cuda/product.hpp"
 #include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
+#include "terminal.hpp"
 
 namespace app {
 namespace {
+
+int list_instructions() {
+  for (const narrow::Instruction& i : narrow::all_instructions()) print(i.name() + "  " + i.model() + "\n");
+  return 0;
+}
+
+void check_plan(const GpuRequest& request) {
+  if (request.words.size() != 4)
+    throw narrow::Error("gpu plan: three sizes are needed: narrow gpu plan M N K --type T");
+  for (std::size_t i = 1; i < 4; ++i) {
+    const std::string& word = request.words[i];
+    int size = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    if (error != std::errc{} || end != word.data() + word.size() || size < 1 || size > 1 << 20)
+      throw narrow::Error("gpu plan: " + narrow::quote(word) + " is no size from 1 to 2^20");
+  }
+  (void)narrow::find_product_type(request.type.value_or("f16"));
+}
 
 int run(const GpuRequest& request) {
   const std::vector<std::string_view> jobs{"check", "record", "bench", "plan"};
@@ -21,6 +44,8 @@ int run(const GpuRequest& request) {
   }
   if (job != "plan" && request.words.size() > 1)
     throw narrow::Error("gpu " + job + ": unexpected argument '" + request.words[1] + "'");
+  if (request.list) return list_instructions();
+  if (job == "plan") check_plan(request);
   return run_gpu(request);
 }
 

@@ -256,26 +256,16 @@ int bench(const GpuRequest& request) {
 }
 
 int plan(const GpuRequest& request) {
-  if (request.words.size() != 4)
-    throw narrow::Error("gpu plan: three sizes are needed: narrow gpu plan M N K --type T");
-  const auto size = [&](std::size_t i) {
-    return static_cast<int>(number_of(request.words[i], "gpu plan", 0, 1, 1 << 20));
-  };
+  const auto size = [&](std::size_t i) { return std::atoi(request.words[i].c_str()); };  // checked in gpu.cpp
   const narrow::ProductType& type = narrow::find_product_type(request.type.value_or("f16"));
   const narrow::ProductShape shape{size(1), size(2), size(3)};
   return run_gpu_plan(request, type, shape, options_of(request).seed);
-}
-
-int list() {
-  for (const narrow::Instruction& i : narrow::all_instructions()) print(i.name() + "  " + i.model() + "\n");
-  return 0;
 }
 
 }  // namespace
 
 int run_gpu(const GpuRequest& request) {
   const std::string& job = request.words.front();
-  if (request.list) return list();
   if (job == "check") return check(request);
   if (job == "record") return record(request);
   if (job == "bench") return bench(request);

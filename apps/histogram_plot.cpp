@@ -118,12 +118,17 @@ narrow::Plot histogram_plot(const std::vector<NamedCounts>& all, const std::vect
   narrow::Plot plot;
   plot.name = "histogram";
   plot.subtitle = about + ", " + narrow::count_text(static_cast<std::int64_t>(nonzero(sum))) + " non-zero values";
+  if (sum.nan.total() + sum.inf.total() > 0)
+    plot.subtitle += "; left out: " + narrow::count_text(static_cast<std::int64_t>(sum.nan.total())) + " NaN, " +
+                     narrow::count_text(static_cast<std::int64_t>(sum.inf.total())) + " Inf";
   if (formats.empty()) {
     plot.title = "Binades of " + (all.size() == 1 ? printable(all[0].name) : std::to_string(all.size()) + " tensors");
   } else {
     const Shares s = shares_of(sum, formats[0].format);
-    plot.title = formats[0].name + " turns " + narrow::percent_text(s.of[0]) + " of the values into zero and " +
-                 narrow::percent_text(s.of[1]) + " into subnormals";
+    if (nonzero(sum) == 0) plot.title = "There is no finite value but zero";
+    else
+      plot.title = formats[0].name + " turns " + narrow::percent_text(s.of[0]) + " of the values into zero and " +
+                   narrow::percent_text(s.of[1]) + " into subnormals";
     if (s.of[3] > 0) plot.title += "; " + narrow::percent_text(s.of[3]) + " are beyond its range";
   }
   if (all.size() > 1 && all.size() <= most_panels) {
