@@ -1,5 +1,5 @@
 // The speed of training steps of the default language model: FP32 beside what Eigen's product rate would allow for the
-// same multiply-adds, and other recipes beside FP32, all in one run.
+// same multiply-adds, and other recipes beside FP32, all in one run; and how long whole runs take beside their limits.
 #include <Eigen/Core>
 #include <chrono>
 #include <memory>
@@ -7,6 +7,7 @@
 #include "bench.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/train/trainer.hpp"
+#include "number_text.hpp"
 #include "progress.hpp"
 
 namespace app {
@@ -46,6 +47,42 @@ Candidate make_candidate(const char* recipe, int threads) {
   return {std::make_unique<narrow::train::Trainer>(std::move(request)), 1e300, is_slow};
 }
 
+// A whole run of a task with its own settings, data and held-out measurement included.
+struct WholeRun {
+  narrow::train::Task task;
+  std::vector<const char*> recipes;
+};
+constexpr double limit_seconds = 60;  // what a user may have to wait for a table
+
+const char* eigen_words = "Eigen's float product of size 512, for as many multiply-adds";
+
+BenchRow bench_run(const WholeRun& run, int threads, double eigen_seconds_each) {
+  double products = 0;
+  std::uint64_t steps = 0;
+  const double time = seconds([&] {
+    for (const char* recipe : run.recipes) {
+      narrow::train::RunRequest request;
+      request.task = run.task;
+      request.recipe = narrow::train::require_recipe(recipe);
+      request.threads = threads;
+      narrow::train::Trainer trainer(std::move(request));
+      while (!trainer.finished()) trainer.step();
+      trainer.result();
+      steps = *trainer.request().steps;
+      products += static_cast<double>(trainer.model().multiply_adds(*trainer.request().batch)) *
+                  static_cast<double>(trainer.rows().size());
+    }
+  });
+  const std::string format = run.recipes.size() == 1 ? run.recipes[0] : std::to_string(run.recipes.size()) + " recipes";
+  BenchRow row{"train", format, "", "", static_cast<std::size_t>(products), threads, std::string(name_of(run.task))};
+  row.mode = std::to_string(steps) + " steps: " + decimal_text(time, 1) + " s of " + decimal_text(limit_seconds, 0);
+  row.rate = products / time * 1e-9;
+  row.unit = "GMAC/s";
+  row.ratio = products * eigen_seconds_each / time;
+  row.ratio_to = eigen_words;
+  return row;
+}
+
 }  // namespace
 
 // In turns, so that whatever else the machine does meets all alike; the first turn, in which memory is taken, counts
@@ -77,9 +114,14 @@ std::vector<BenchRow> bench_training(int repeat, bool one_thread_only) {
     row.rate = products / c.best * 1e-9;
     row.unit = "GMAC/s";
     row.ratio = rows.empty() ? products * best_eigen / c.best : candidates[0].best / c.best;
-    row.ratio_to = rows.empty() ? "Eigen's float product of size 512, for as many multiply-adds" : "the fp32 step";
+    row.ratio_to = rows.empty() ? eigen_words : "the fp32 step";
     rows.push_back(row);
   }
+  if (one_thread_only) return rows;  // --quick: whole runs take too long
+  const WholeRun runs[] = {
+      {narrow::train::Task::digits, {"fp32", "bf16-amp", "fp16-amp", "fp16-amp-noscale", "fp16-pure", "fp8-current"}},
+      {narrow::train::Task::lm, {"fp32"}}};
+  for (const WholeRun& run : runs) rows.push_back(bench_run(run, threads, best_eigen));
   return rows;
 }
 

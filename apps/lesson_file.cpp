@@ -106,6 +106,13 @@ const LessonCell* Lesson::cell_at(std::size_t line) const {
   return found;
 }
 
+const LessonCell* Lesson::shown_at(std::size_t line) const {
+  const LessonCell* found = nullptr;
+  for (const LessonCell& cell : cells)
+    if (!cell.markdown && !cell.has_tag("program") && (found == nullptr || cell.first_line <= line)) found = &cell;
+  return found;
+}
+
 Lesson parse_lesson(std::string_view text, const std::string& path) {
   Lesson lesson;
   lesson.path = path;

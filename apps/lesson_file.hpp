@@ -24,6 +24,10 @@ struct Lesson {
 
   // The cell that a line stands in; nullptr for the lines above the first one.
   const LessonCell* cell_at(std::size_t line) const;
+
+  // The cell that an output of a line is shown below: the last code cell up to there that is no program cell, else the
+  // first one behind; nullptr when the lesson has none.
+  const LessonCell* shown_at(std::size_t line) const;
 };
 
 // Known tags: "program" (compiled, not shown: where main opens and closes), "solution" (shown folded) and "folded"

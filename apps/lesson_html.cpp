@@ -75,7 +75,7 @@ std::string output_html(const LessonOutput& o) {
 std::vector<LessonOutput> outputs_of(const Lesson& lesson, const LessonRun& run, const LessonCell& cell) {
   std::vector<LessonOutput> own;
   for (const LessonOutput& o : run.outputs) {
-    if (lesson.cell_at(o.line) != &cell) continue;
+    if (lesson.shown_at(o.line) != &cell) continue;
     if (o.kind == Kind::text && !own.empty() && own.back().kind == Kind::text) own.back().text += "\n" + o.text;
     else own.push_back(o);
   }

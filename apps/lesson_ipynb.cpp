@@ -31,8 +31,8 @@ std::string table_html(const LessonOutput& o) {
   out += "</tr></thead>\n<tbody>";
   for (const auto& row : o.rows) {
     out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      out += std::string("<td style=\"text-align:") + (o.is_text.at(i) ? "left" : "right") + "\">" +
+    for (std::size_t i = 0; i < row.size() && i < o.is_text.size(); ++i)
+      out += std::string("<td style=\"text-align:") + (o.is_text[i] ? "left" : "right") + "\">" +
              narrow::html_with_powers(row[i]) + "</td>";
     out += "</tr>\n";
   }
@@ -101,7 +101,7 @@ std::string lesson_ipynb(const Lesson& lesson, const LessonRun& run) {
       c["execution_count"] = ++executed;
       c["outputs"] = Json::array();
       for (const LessonOutput& o : run.outputs)
-        if (lesson.cell_at(o.line) == &cell) append(c["outputs"], output(o));
+        if (lesson.shown_at(o.line) == &cell) append(c["outputs"], output(o));
     }
     cells.push_back(std::move(c));
   }

@@ -10,13 +10,14 @@
 #include "json_value.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/plot/process.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace app {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int compile_seconds = 300, run_seconds = 300;
+constexpr int compile_seconds = 300;
 constexpr std::uintmax_t most_record_bytes = 256u << 20;
 
 // A folder of our own, gone with its contents at the end.
@@ -94,7 +95,7 @@ LessonOutput::Kind kind_of(const std::string& name) {
                                                     {"bits", Kind::bits},   {"expect", Kind::expect}};
   for (const auto& [text, kind] : kinds)
     if (name == text) return kind;
-  throw narrow::Error("the program recorded something unknown: " + name);
+  throw narrow::Error("an unknown kind " + narrow::quote(name));
 }
 
 LessonOutput output_of(const Json& r) {
@@ -113,30 +114,53 @@ LessonOutput output_of(const Json& r) {
       o.columns.emplace_back(c.at("name"), c.at("unit"));
       o.is_text.push_back(c.at("text"));
     }
-    for (const Json& row : r.at("rows")) o.rows.push_back(row.get<std::vector<std::string>>());
+    for (const Json& row : r.at("rows")) {
+      o.rows.push_back(row.get<std::vector<std::string>>());
+      if (o.rows.back().size() != o.columns.size())
+        throw narrow::Error("a row of " + std::to_string(o.rows.back().size()) + " in a table of " +
+                            std::to_string(o.columns.size()) + " columns");
+    }
   }
   return o;
 }
 
-void read_records(const std::string& path, LessonRun& run) {
+void take_record(const Json& record, LessonRun& run) {
+  if (record.at("kind") == "failure")
+    run.fault = {record.at("line"),
+                 "threw an exception after line " + std::to_string(record.at("line").get<std::size_t>()),
+                 record.at("text")};
+  else if (record.at("kind") == "expect" && !record.at("holds").get<bool>())
+    run.fault = {record.at("line"), "teaches what does not hold", record.at("text")};
+  else run.outputs.push_back(output_of(record));
+}
+
+// Of a program that failed the record may be missing or cut anywhere: what can be read of it says where it was.
+void read_records(const std::string& path, bool failed, LessonRun& run) {
   std::error_code fault;
-  if (fs::file_size(path, fault) > most_record_bytes || fault)
+  if (fs::file_size(path, fault) > most_record_bytes || fault) {
+    if (failed) return;
     throw narrow::Error("the program recorded nothing, or more than 256 MiB; is it a lesson that includes lesson.hpp?");
+  }
   std::ifstream in(path, std::ios::binary);
   for (std::string line; std::getline(in, line);) {
     try {
-      const Json record = Json::parse(line);
-      if (record.at("kind") == "failure")
-        run.fault = {record.at("line"),
-                     "threw an exception after line " + std::to_string(record.at("line").get<std::size_t>()),
-                     record.at("text")};
-      else if (record.at("kind") == "expect" && !record.at("holds").get<bool>())
-        run.fault = {record.at("line"), "teaches what does not hold", record.at("text")};
-      else run.outputs.push_back(output_of(record));
-    } catch (const Json::exception& e) {
+      take_record(Json::parse(line), run);
+    } catch (const std::exception& e) {
+      if (failed) return;
       throw narrow::Error(std::string("what the program recorded cannot be read: ") + e.what());
     }
   }
+}
+
+LessonFault fault_of(const narrow::Finished& ran, const LessonRun& run) {
+  LessonFault fault;
+  if (!ran.stopped.empty()) fault.what = ran.stopped;
+  else if (ran.status >= 1000) fault.what = "was ended by signal " + std::to_string(ran.status - 1000);
+  else fault.what = "ended with status " + std::to_string(ran.status);
+  if (!run.outputs.empty()) fault.line = run.outputs.back().line;
+  fault.what += fault.line > 0 ? " (last output: line " + std::to_string(fault.line) + ")" : " before its first output";
+  fault.message = ran.err.empty() ? ran.out : ran.err;
+  return fault;
 }
 
 }  // namespace
@@ -148,9 +172,10 @@ LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
   if (program.empty()) {
     program = scratch.file("lesson");
     const narrow::Finished compiled =
-        narrow::run_process(compiler_words(lesson, request, program), "", compile_seconds);
-    if (compiled.status != 0) {
+        narrow::try_process(compiler_words(lesson, request, program), "", compile_seconds);
+    if (compiled.status != 0 || !compiled.stopped.empty()) {
       run.fault = {first_error_line(lesson, compiled.err), "does not compile", compiled.err};
+      if (!compiled.stopped.empty()) run.fault.message += "the compiler " + compiled.stopped + "\n";
       return run;
     }
   } else if (std::error_code fault; !fs::is_regular_file(program, fault) || access(program.c_str(), X_OK) != 0) {
@@ -160,20 +185,15 @@ LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
   }
   const std::string record = scratch.file("record");
   setenv("NARROW_LESSON_RECORD", record.c_str(), 1);
-  const narrow::Finished ran = narrow::run_process({program}, "", run_seconds);
+  const narrow::Finished ran = narrow::try_process({program}, "", request.run_seconds);
   unsetenv("NARROW_LESSON_RECORD");
-  read_records(record, run);
-  if (ran.status != 0 && run.fault.what.empty()) {
-    const std::size_t line = run.outputs.empty() ? 0 : run.outputs.back().line;
-    run.fault = {line,
-                 ran.status >= 1000 ? "was ended by signal " + std::to_string(ran.status - 1000)
-                                    : "ended with status " + std::to_string(ran.status),
-                 ran.err};
-  }
-  // What went to standard output past lesson.hpp has no line; it stands below the last output.
-  if (!ran.out.empty() && !run.outputs.empty()) {
+  const bool failed = ran.status != 0 || !ran.stopped.empty();
+  read_records(record, failed, run);
+  if (failed && run.fault.what.empty()) run.fault = fault_of(ran, run);
+  // What went to standard output past lesson.hpp has no line; it stands below the last output, else the last cell.
+  if (!ran.out.empty()) {
     LessonOutput rest;
-    rest.line = run.outputs.back().line;
+    rest.line = run.outputs.empty() ? lesson.cells.back().last_line : run.outputs.back().line;
     rest.text = ran.out;
     run.outputs.push_back(rest);
   }

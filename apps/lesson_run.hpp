@@ -40,6 +40,7 @@ struct RunRequest {
   std::string program;             // already built; empty: the lesson is compiled
   std::string compiler;            // empty: the one that narrow was built with
   std::vector<std::string> flags;  // after the usual ones
+  int run_seconds = 300;           // a program that takes longer is ended: a fault of the lesson
 };
 
 // Throws narrow::Error when the request cannot be met: no such program, no compiler, nothing to compile against.

@@ -38,7 +38,7 @@ int report_fault(const Lesson& lesson, const LessonFault& fault) {
   complain(place + ": the lesson " + fault.what);
   if (const LessonCell* cell = fault.line > 0 ? lesson.cell_at(fault.line) : nullptr)
     print_error("\n" + cell_text(*cell, fault.line) + "\n");
-  print_error(fault.message + (fault.message.ends_with('\n') ? "" : "\n"));
+  if (!fault.message.empty()) print_error(fault.message + (fault.message.ends_with('\n') ? "" : "\n"));
   return 1;
 }
 
@@ -89,6 +89,8 @@ int run(const Options& options) {
   if (folder || ending == ".ipynb") files.push_back({folder ? stem + ".ipynb" : output, lesson_ipynb(lesson, ran)});
   if (folder || ending == ".html")
     files.push_back({folder ? stem + ".html" : output, lesson_html(lesson, ran, place_of(lesson))});
+  if (!ran.outputs.empty() && lesson.shown_at(0) == nullptr)
+    throw narrow::Error(lesson.path + ": outputs without a place; a lesson has a code cell (// %%) that is shown");
   std::size_t pictures = 0, statements = 0;
   for (const LessonOutput& o : ran.outputs) {
     pictures += o.kind == LessonOutput::Kind::picture ? 1 : 0;

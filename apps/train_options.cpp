@@ -51,6 +51,22 @@ void set_size(const std::optional<std::string>& text, const char* flag, std::siz
   size = parse_count(*text, flag, 1, most);
 }
 
+// What keeps attention scores small, and the norm of the blocks.
+void choose_attention(const TrainOptions& o, train::ModelShape& shape) {
+  const char* flag = o.qk_norm ? "--qk-norm" : o.soft_cap ? "--soft-cap" : o.rms_norm ? "--rms-norm" : nullptr;
+  if (flag == nullptr) return;
+  if (shape.kind == train::ModelKind::mlp)
+    throw narrow::Error(std::string(flag) +
+                        ": the model of this task has no attention and no norm; lm and fashion-vit "
+                        "have");
+  shape.qk_norm = o.qk_norm;
+  shape.rms_norm = o.rms_norm;
+  if (!o.soft_cap) return;
+  shape.soft_cap = parse_number(*o.soft_cap, "--soft-cap");
+  if (!(shape.soft_cap > 0) || std::isinf(shape.soft_cap))
+    throw narrow::Error("--soft-cap: " + narrow::quote(*o.soft_cap) + " is no finite number above 0");
+}
+
 train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
   const bool has_layers = shape.kind != train::ModelKind::mlp,
              has_context = shape.kind == train::ModelKind::transformer;
@@ -58,6 +74,7 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
   set_size(o.width, "--width", 4096, has_layers, shape.width);
   set_size(o.heads, "--heads", 256, has_layers, shape.heads);
   set_size(o.context, "--context", 4096, has_context, shape.context);
+  choose_attention(o, shape);
   if (o.hidden) {
     if (has_layers) throw narrow::Error("--hidden: the model of this task has no such sizes");
     shape.hidden.clear();
@@ -109,6 +126,9 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--width", width, "N", "lm, fashion-vit: width of the model");
   arguments.option("--heads", heads, "N", "lm, fashion-vit: heads; must divide the width");
   arguments.option("--context", context, "N", "lm: bytes that a prediction sees");
+  arguments.flag("--qk-norm", qk_norm, "lm, fashion-vit: RMSNorm of every query and key");
+  arguments.option("--soft-cap", soft_cap, "X", "lm, fashion-vit: attention scores become X tanh(score / X)");
+  arguments.flag("--rms-norm", rms_norm, "lm, fashion-vit: RMSNorm instead of LayerNorm");
   arguments.option("--hidden", hidden, "LIST", "digits, fashion: widths of the hidden layers, with commas");
   arguments.option("--instrument", instrument, "every=N",
                    "every N steps: counts and exponents of all tensors, into DIR and the columns of the CSV");
@@ -130,6 +150,7 @@ TrainPlan plan_training(const TrainOptions& o) {
   if (o.resume && !o.folder) throw narrow::Error("--resume: needs -o DIR, where the checkpoints are");
   if ((o.instrument || o.dump) && !o.folder) throw narrow::Error("--instrument and --dump: need -o DIR to write to");
   if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
+  if (o.reduce && o.ranks.value_or("1") == "1") throw narrow::Error("--reduce: needs --ranks of 2 or more");
   common.steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : own.steps;
   common.batch = o.batch ? parse_count(*o.batch, "--batch", 1, 65536) : own.batch;
   common.shape = choose_shape(o, own.shape);
@@ -157,8 +178,10 @@ TrainPlan plan_training(const TrainOptions& o) {
     if (!names.insert(recipe.name).second)
       throw narrow::Error("--recipe: two recipes are called " + narrow::quote(recipe.name) + "; change one \"name\"");
     if (o.reduce)
-      recipe.policy.training.reduction = {.format =
-                                              blame("--reduce", [&] { return narrow::require_format(*o.reduce); })};
+      blame("--reduce", [&] {
+        recipe.policy.training.reduction = {.format = narrow::require_format(*o.reduce)};
+        check(recipe.policy);
+      });
     if (o.loss_scaler)
       recipe.loss_scaler = blame("--loss-scaler", [&] { return train::checked_loss_scaler(*o.loss_scaler); });
     for (const std::uint64_t seed : seeds) {

@@ -13,10 +13,10 @@ namespace app {
 
 struct TrainOptions {
   std::optional<std::string> task, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip, loss_scaler;
-  std::optional<std::string> layers, width, heads, context, hidden, instrument, dump, ranks, reduce, order,
+  std::optional<std::string> layers, width, heads, context, hidden, soft_cap, instrument, dump, ranks, reduce, order,
       micro_batches;
   std::optional<std::string> print_recipe;
-  bool resume = false, json = false, list_recipes = false;
+  bool resume = false, json = false, list_recipes = false, qk_norm = false, rms_norm = false;
 
   void declare(Arguments& arguments);
 };

@@ -67,8 +67,11 @@ std::string model_text(const train::ModelShape& s) {
     for (const std::size_t n : s.hidden) text += "-" + std::to_string(n);
     return text + "-" + std::to_string(s.classes);
   }
-  const std::string sizes = std::to_string(s.layers) + " layers, width " + std::to_string(s.width) + ", " +
-                            std::to_string(s.heads) + " heads";
+  std::string sizes = std::to_string(s.layers) + " layers, width " + std::to_string(s.width) + ", " +
+                      std::to_string(s.heads) + " heads";
+  if (s.rms_norm) sizes += ", RMSNorm";
+  if (s.qk_norm) sizes += ", QK-norm";
+  if (s.soft_cap > 0) sizes += ", soft cap " + digits_text(s.soft_cap, 6);
   if (s.kind == train::ModelKind::vision)
     return "vision transformer, " + sizes + ", patches of " + std::to_string(s.patch);
   return "transformer, " + sizes + ", context " + std::to_string(s.context);

@@ -61,6 +61,33 @@ TEST_CASE("apps: train trains a language model on a text of one's own") {
   CHECK(rows[0]["held_out_accuracy"].is_null());
 }
 
+TEST_CASE("apps: train has flags for QK-norm and soft cap and RMSNorm") {
+  const auto heading = [](std::vector<std::string> more) {
+    std::vector<std::string> words = {"train", "--task",  "lm", "--recipe",  "fp32", "--layers", "1", "--width",
+                                      "32",    "--heads", "2",  "--context", "16",   "--steps",  "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run(words);
+    CHECK(ran.status == 0);
+    return ran.out;
+  };
+  const std::string plain = heading({});
+  for (const char* word : {"QK-norm", "soft cap", "RMSNorm"}) CHECK_FALSE(contains(plain, word));
+  CHECK(contains(plain, " 29664 parameters"));
+  CHECK(contains(heading({"--qk-norm"}), "QK-norm, context 16, 29696 parameters"));   // 2 gains of 16
+  CHECK(contains(heading({"--rms-norm"}), "RMSNorm, context 16, 29568 parameters"));  // 3 biases of 32 less
+  CHECK(contains(heading({"--soft-cap", "0.001"}), "soft cap 0.001, context 16, 29664 parameters"));
+  CHECK(heading({"--soft-cap", "0.001", "--json"}) != heading({"--json"}));
+  const std::string help = run({"train", "--help"}).out;
+  for (const char* flag : {"--qk-norm", "--soft-cap", "--rms-norm"}) {
+    CHECK(contains(help, flag));
+    std::vector<std::string> on_digits = {"train", flag};
+    if (std::string(flag) == "--soft-cap") on_digits.push_back("30");
+    check_refused(on_digits, {flag, "no attention", "lm"});
+  }
+  for (const char* x : {"0", "-1", "inf", "nan", "many"})
+    check_refused({"train", "--task", "lm", "--soft-cap", x}, {"--soft-cap"});
+}
+
 TEST_CASE("apps: train writes every step and goes on where it stopped") {
   const test::Folder folder;
   const auto train = [&](const std::string& name, const std::string& steps, std::vector<std::string> more = {}) {
@@ -152,6 +179,10 @@ TEST_CASE("apps: train refuses what it cannot do and says what it can") {
   check_refused({"train", "--task", "lm", "--heads", "5"}, {"5", "128"});
   check_refused({"train", "--heads", "5"}, {"--heads", "no such size"});
   check_refused({"train", "--reduce", "fp8", "--ranks", "2"}, {"--reduce", "e4m3"});
+  check_refused({"train", "--reduce", "bf16"}, {"--reduce", "--ranks"});
+  check_refused({"train", "--reduce", "e8m0", "--ranks", "2"}, {"--reduce", "training.reduction cannot be e8m0"});
+  check_refused({"train", "--recipe", folder.write("c.json", R"({"training": {"parameters": "e8m0"}})")},
+                {"c.json", "training.parameters cannot be e8m0"});
   check_refused({"train", "--order", "star", "--ranks", "2"}, {"--order", "ring tree"});
   check_refused({"train", "--order", "ring"}, {"--order", "--ranks"});
   check_refused({"train", "--lr", "0"}, {"learning rate"});

@@ -64,3 +64,19 @@ TEST_CASE("notebook: a file that is not there is refused by name") {
   CHECK_THROWS_AS(read_lesson("notes.txt"), narrow::Error);
   CHECK_THROWS_AS(read_text_file("/"), narrow::Error);
 }
+
+TEST_CASE("notebook: an output stands below the last code cell that is shown") {
+  const app::Lesson lesson = app::parse_lesson(
+      "// %% [markdown]\n// # A\n\n// %% tags=[\"program\"]\nint main() {\n\n// %%\nfirst();\n\n// %% [markdown]\n// "
+      "text\n"
+      "\n// %%\nsecond();\n\n// %% tags=[\"program\"]\n}\n",
+      "a.cpp");
+  const auto shown = [&](std::size_t line) { return lesson.shown_at(line)->source; };
+  CHECK(shown(0) == "first();");
+  CHECK(shown(5) == "first();");
+  CHECK(shown(8) == "first();");
+  CHECK(shown(11) == "first();");
+  CHECK(shown(14) == "second();");
+  CHECK(shown(17) == "second();");
+  CHECK(app::parse_lesson("// %% [markdown]\n// # A\n", "a.cpp").shown_at(1) == nullptr);
+}

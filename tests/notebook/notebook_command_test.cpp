@@ -24,6 +24,11 @@ struct Folder {
     std::ofstream(file(name)) << text;
     return file(name);
   }
+  std::string script(const std::string& name, const std::string& commands) const {
+    const std::string program = write(name, "#!/bin/sh\n" + commands + "\n");
+    fs::permissions(program, fs::perms::owner_all);
+    return program;
+  }
   fs::path path;
 };
 
@@ -43,6 +48,12 @@ test::Ran notebook(std::vector<std::string> words, const std::string& fails = ""
 
 test::Ran failing(const std::string& output, const std::string& fails) {
   return notebook({NARROW_FAILING_SOURCE, "--program", NARROW_FAILING_LESSON, "-o", output}, fails);
+}
+
+// The failing lesson with outputs of our own: `commands` write $NARROW_LESSON_RECORD.
+test::Ran scripted(const Folder& folder, const std::string& output, const std::string& commands) {
+  const std::string program = folder.script("program.sh", commands);
+  return notebook({NARROW_FAILING_SOURCE, "--program", program, "-o", output, "--json"});
 }
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -99,6 +110,68 @@ TEST_CASE("notebook: a lesson that fails has no page and shows its cell") {
   CHECK_FALSE(fs::exists(page));
 }
 
+TEST_CASE("notebook: a lesson that crashes before its first output is told with its signal and its message") {
+  const Folder folder;
+  const test::Ran ran = scripted(folder, folder.file("page.html"), "echo going down >&2; kill -11 $$");
+  CHECK(ran.status == 1);
+  CHECK(has(ran.err, "the lesson was ended by signal 11 before its first output"));
+  CHECK(has(ran.err, "going down"));
+  CHECK_FALSE(fs::exists(folder.file("page.html")));
+}
+
+TEST_CASE("notebook: a crash in the middle of a record shows the cell of the last whole one") {
+  const Folder folder;
+  const std::string cut =
+      R"(printf '{"line":21,"kind":"text","text":"a"}\n{"line":22,"ki' > "$NARROW_LESSON_RECORD"; )";
+  const test::Ran crashed = scripted(folder, folder.file("page.html"), cut + "kill -11 $$");
+  CHECK(crashed.status == 1);
+  CHECK(has(crashed.err, "failing_lesson.cpp:21: the lesson was ended by signal 11 (last output: line 21)"));
+  CHECK(has(crashed.err, ">    21  print(\"before\");"));
+  // A program that ended well wrote whole lines.
+  const test::Ran wrong = scripted(folder, folder.file("page.html"), cut);
+  CHECK(wrong.status == 2);
+  CHECK(has(wrong.err, "what the program recorded cannot be read"));
+}
+
+TEST_CASE("notebook: outputs of cells that are not shown stand below a cell that is") {
+  const Folder folder;
+  const test::Ran ran = scripted(folder, folder.file("out"), R"(cat > "$NARROW_LESSON_RECORD" <<END
+{"line":1,"kind":"text","text":"above all code"}
+{"line":17,"kind":"text","text":"where main opens"}
+{"line":43,"kind":"expect","holds":true,"text":"where main closes"}
+END)");
+  CAPTURE(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out).at("statements") == 1);
+  const Json cells = Json::parse(content(folder.file("out/failing_lesson.ipynb"))).at("cells");
+  CHECK(cells.at(1).at("outputs").at(0).at("text") == Json::array({"above all code\n", "where main opens\n"}));
+  CHECK(cells.at(4).at("outputs").at(0).at("text") == Json::array({"ok: where main closes\n"}));
+  const std::string page = content(folder.file("out/failing_lesson.html"));
+  CHECK(has(page, "<pre>above all code\nwhere main opens</pre>"));
+  CHECK(has(page, "<p class=\"holds\">where main closes</p>"));
+}
+
+TEST_CASE("notebook: standard output is shown also where nothing was recorded") {
+  const Folder folder;
+  const test::Ran ran = scripted(folder, folder.file("out"), ": > \"$NARROW_LESSON_RECORD\"; echo plain words");
+  CAPTURE(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(has(content(folder.file("out/failing_lesson.html")), "<pre>plain words\n</pre>"));
+  CHECK(has(content(folder.file("out/failing_lesson.ipynb")), "plain words"));
+}
+
+TEST_CASE("notebook: a table whose rows do not fit its columns is refused by both writers") {
+  const Folder folder;
+  for (const char* name : {"a.html", "a.ipynb"}) {
+    const test::Ran ran = scripted(folder, folder.file(name), R"(cat > "$NARROW_LESSON_RECORD" <<END
+{"line":21,"kind":"table","columns":[{"name":"a","unit":"","text":true}],"rows":[["1","2"]],"text":""}
+END)");
+    CHECK(ran.status == 2);
+    CHECK(has(ran.err, "a row of 2 in a table of 1 columns"));
+    CHECK_FALSE(fs::exists(folder.file(name)));
+  }
+}
+
 TEST_CASE("notebook: a lesson is compiled where no program is given") {
   const Folder folder;
   const test::Ran ran = notebook({NARROW_FAILING_SOURCE, "-o", folder.file("page.html"), "--json"});
@@ -133,6 +206,8 @@ TEST_CASE("notebook: a request that cannot be met is refused in one line") {
   CHECK(refused(notebook({good, "-o", folder.file("a.pdf")}), "neither .ipynb nor .html"));
   CHECK(refused(notebook({good, "-o", folder.file("a.html"), "--program", "none"}), "is no program"));
   CHECK(refused(notebook({good, "-o", folder.file("a.html"), "--program", "/bin/true"}), "recorded nothing"));
+  CHECK(refused(notebook({good, "-o", folder.file("a.html"), "--program", NARROW_FAILING_LESSON}),
+                "outputs without a place"));
   CHECK(refused(notebook({good, "-o", folder.file("a.html"), "--cxx", "no-such-compiler"}), "could not be started"));
   CHECK(refused(notebook({folder.write("b.cpp", "int a;\n"), "-o", folder.file("a.html")}), "no cells"));
   const std::string formula = folder.write("c.cpp", "// %% [markdown]\n// # A\n// $\\foo$\n");

@@ -1,12 +1,55 @@
 #include "narrow/plot/process.hpp"
 
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 
 #include "narrow/base/error.hpp"
 
 using namespace narrow;
+
+namespace {
+
+// A pipe that started programs inherit: its reading end hears when the last of them is gone.
+class Witness {
+ public:
+  Witness() { REQUIRE(pipe(ends_.data()) == 0); }
+  ~Witness() {
+    close_own();
+    close(ends_[0]);
+  }
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+  void close_own() {
+    if (ends_[1] >= 0) close(ends_[1]);
+    ends_[1] = -1;
+  }
+  std::string writing_end() const { return std::to_string(ends_[1]); }
+  bool all_are_gone() {
+    close_own();
+    pollfd file{ends_[0], POLLIN, 0};
+    return poll(&file, 1, 5000) == 1 && (file.revents & POLLHUP) != 0;
+  }
+  void wait_for_a_byte() const {
+    char byte = 0;
+    CHECK(read(ends_[0], &byte, 1) == 1);
+  }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
 
 TEST_CASE("plot: a program gets its input and gives its output whatever their size") {
   const std::string large(3'000'000, 'x');
@@ -32,6 +75,61 @@ TEST_CASE("plot: a program that does not end is ended") {
   const auto start = std::chrono::steady_clock::now();
   CHECK_THROWS_AS(run_process({"sleep", "30"}, "", 1), Error);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+}
+
+TEST_CASE("plot: what a program started is ended with it") {
+  Witness witness;
+  CHECK_THROWS_AS(run_process({"sh", "-c", "sleep 30 & sleep 30"}, "", 1), Error);
+  CHECK(witness.all_are_gone());
+}
+
+TEST_CASE("plot: a program that closes its outputs and runs on is ended") {
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(run_process({"sh", "-c", "exec >&- 2>&-; sleep 20"}, "", 1), Error);
+  CHECK(seconds_since(start) < 10);
+}
+
+TEST_CASE("plot: what a program wrote until it was ended is there") {
+  const Finished ran = try_process({"sh", "-c", "echo out; echo err >&2; sleep 30"}, "", 1);
+  CHECK(ran.stopped == "did not end within 1 s");
+  CHECK(ran.status == 1000 + SIGKILL);
+  CHECK(ran.out == "out\n");
+  CHECK(ran.err == "err\n");
+}
+
+TEST_CASE("plot: a program that writes without end is ended") {
+  const Finished ran = try_process({"head", "-c", std::to_string(most_output_bytes + 1), "/dev/zero"}, "", 20);
+  CHECK(ran.stopped == "wrote more than 64 MiB");
+  CHECK(try_process({"head", "-c", "1000000", "/dev/zero"}, "", 20).stopped == "");
+}
+
+TEST_CASE("plot: a signal that is handled does not make the limit longer") {
+  struct sigaction nothing = {}, before = {};
+  nothing.sa_handler = [](int) {};
+  sigaction(SIGALRM, &nothing, &before);
+  const itimerval once{{0, 0}, {0, 300'000}};
+  setitimer(ITIMER_REAL, &once, nullptr);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(try_process({"sh", "-c", "echo a; sleep 20"}, "", 1).stopped == "did not end within 1 s");
+  CHECK(seconds_since(start) < 10);
+  sigaction(SIGALRM, &before, nullptr);
+}
+
+TEST_CASE("plot: a signal that ends us ends the program too") {
+  Witness witness;
+  const pid_t us = fork();
+  REQUIRE(us >= 0);
+  if (us == 0) {
+    signal(SIGTERM, SIG_DFL);
+    try_process({"sh", "-c", "sleep 30 & sleep 0.2; echo > /proc/self/fd/" + witness.writing_end() + "; wait"}, "", 20);
+    _exit(0);
+  }
+  witness.wait_for_a_byte();
+  kill(us, SIGTERM);
+  int state = 0;
+  CHECK(waitpid(us, &state, 0) == us);
+  CHECK(WIFSIGNALED(state));
+  CHECK(witness.all_are_gone());
 }
 
 TEST_CASE("plot: programs are found on PATH alone") {

@@ -56,6 +56,18 @@ TEST_CASE("plot: steps hold until the next point") {
   }
 }
 
+TEST_CASE("plot: a flat stretch of steps is drawn up to the gap behind it") {
+  Panel panel;
+  panel.series = {{.draw = Draw::steps, .x = {0, 1, 2, 3, 4, 5}, .y = {1, 1, 1, NAN, 2, 2}}};
+  const auto lines = shapes_of<LineShape>(panel, frame());
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].points.front().x == doctest::Approx(0));
+  CHECK(lines[0].points.back().x == doctest::Approx(20));
+  CHECK(lines[0].points.back().y == doctest::Approx(90));
+  CHECK(lines[1].points.front().x == doctest::Approx(40));
+  CHECK(lines[1].points.back().x == doctest::Approx(50));
+}
+
 TEST_CASE("plot: a long line is thinned and keeps its extremes") {
   Panel panel;
   Series line{.draw = Draw::line};

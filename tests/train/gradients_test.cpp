@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "narrow/round/round_to.hpp"
 
@@ -54,7 +55,7 @@ TEST_CASE("train: unscaling finds Inf and NaN before it multiplies") {
 
 TEST_CASE("train: clipping scales all gradients by one factor and only down") {
   Parameter<float> a = with_gradient({3}), b = with_gradient({0, 4});
-  const float norm = gradient_norm({&a, &b}, {});
+  const float norm = gradient_norm({&a, &b}, {}, 1);
   CHECK(norm == 5);
   clip({&a, &b}, norm, 10, {}, 1);
   CHECK(a.gradient.data[0] == 3);
@@ -67,8 +68,33 @@ TEST_CASE("train: clipping scales all gradients by one factor and only down") {
 // 300^2 + 300^2 ... : a norm of 67,082 does not fit in FP16, and the factor 1 / Inf deletes every gradient.
 TEST_CASE("train: a norm that overflows in FP16 clips everything to zero") {
   Parameter<float> p = with_gradient(std::vector<float>(50000, 300));
-  const float norm = gradient_norm({&p}, {.format = "fp16"_fmt});
+  const float norm = gradient_norm({&p}, {.format = "fp16"_fmt}, 1);
   CHECK(norm == inf);
   clip({&p}, norm, 1, {.format = "fp16"_fmt}, 1);
   CHECK(p.gradient.data == std::vector<float>(50000, 0));
+}
+
+TEST_CASE("train: a NaN norm makes every gradient NaN as in torch") {
+  Parameter<float> p = with_gradient({3, 4}), bad = with_gradient({std::nanf("")});
+  const float norm = gradient_norm({&p, &bad}, {}, 1);
+  CHECK(std::isnan(norm));
+  clip({&p, &bad}, norm, 1, {}, 1);
+  CHECK(std::isnan(p.gradient.data[0]));
+  CHECK(std::isnan(p.gradient.data[1]));
+}
+
+// The norm 257 lies between 256 and 258 in BF16, the factor 1 / 3 between two numbers too: stochastic rounding takes
+// both of each over the seeds, and one gradient of 1 shows the factor.
+TEST_CASE("train: stochastic clipping draws new random bits with every seed") {
+  const Precision stochastic{"bf16"_fmt, {.rounding = narrow::Rounding::stochastic}};
+  std::set<float> norms, factors;
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    Parameter<float> p = with_gradient({257});
+    norms.insert(gradient_norm({&p}, stochastic, seed));
+    Parameter<float> one = with_gradient({1});
+    clip({&one}, 3, 1, stochastic, seed);
+    factors.insert(one.gradient.data[0]);
+  }
+  CHECK(norms == std::set<float>{256, 258});
+  CHECK(factors.size() == 2);
 }

@@ -264,6 +264,25 @@ TEST_CASE("train: FP8 operands without a model are sums of their elements times 
   }
 }
 
+// Scales of 2^-74 and 2^-69 have a product of 2^-143, of which FP32 keeps 7 bits; the result is normal again.
+TEST_CASE("train: two tiny scales come one after the other") {
+  constexpr Format f = "e4m3"_fmt;
+  Policy policy;
+  set_formats(policy[Operation::linear], {f, {}, Scaling::tensor_current}, {});
+  Store<float> store(policy, 3);
+  Linear<float> linear(store, "linear", 2, 1, {Start::constant(0x1p-60f), false});
+  Tensor<float> x, y;
+  x.resize({1, 2});
+  x.data = {0x1p-65f, 0x1p-65f};
+  linear.forward(x, y);
+  const float first = per_tensor(x.data, 1, 2, f).scales[0];
+  const float second = per_tensor(store.parameters()[0]->value.data, 1, 2, f).scales[0];
+  CHECK(std::fpclassify(first * second) == FP_SUBNORMAL);
+  const float sum = 2.0f * 448 * 448;
+  CHECK(test::bits(y.data[0]) == test::bits(sum * first * second));
+  CHECK(test::bits(y.data[0]) != test::bits(sum * (first * second)));
+}
+
 TEST_CASE("train: blocks run along the sum of each product") {
   const DotModel& model = *find_dot_model("hopper.wgmma.f32.e4m3.e4m3");
   const Plan promote = parse_plan("promote:128");

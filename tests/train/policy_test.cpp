@@ -1,6 +1,7 @@
 // What a policy may ask for, what sizes a model may have, and the one line that says what is wrong.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "narrow/base/error.hpp"
@@ -79,6 +80,46 @@ TEST_CASE("train: a policy that cannot be computed names the role and what is po
   CHECK(says(policy_problem(p), "promote:128"));
 }
 
+TEST_CASE("train: roles outside the model are checked like those inside") {
+  constexpr std::pair<const char*, Precision TrainingPolicy::*> outside[] = {
+      {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
+      {"update", &TrainingPolicy::update},         {"gradient_accumulation", &TrainingPolicy::gradient_accumulation},
+      {"reduction", &TrainingPolicy::reduction},   {"clipping", &TrainingPolicy::clipping}};
+  for (const auto& [name, member] : outside) {
+    CAPTURE(name);
+    const std::string role = "training." + std::string(name);
+    Policy p;
+    p.training.*member = {"e8m0"_fmt};
+    CHECK(says(policy_problem(p), (role + " cannot be e8m0").c_str()));
+    p.training.*member = {"e4m3"_fmt, {}, Scaling::mx};
+    CHECK(says(policy_problem(p), (role + " cannot be scaled").c_str()));
+    p.training.*member = {"fp32"_fmt, {.rounding = Rounding::stochastic}};
+    CHECK(says(policy_problem(p), (role + " is fp32, which is not rounded").c_str()));
+    p.training.*member = {"bf16"_fmt, {.rounding = Rounding::stochastic}};
+    CHECK(policy_problem(p) == "none");
+  }
+}
+
+TEST_CASE("train: a cast that would be ignored is refused") {
+  const auto problem = [](const Cast& cast, const Format& format, Scaling scaling) {
+    Policy p;
+    p[Operation::linear].weights = {format, cast, scaling};
+    return policy_problem(p);
+  };
+  const Cast casts[] = {{.rounding = Rounding::stochastic},
+                        {.overflow = Overflow::saturate_finite},
+                        {.subnormals = Subnormals::flush_results},
+                        {.random_bits = 8}};
+  for (const Cast& cast : casts) {
+    for (const Scaling s : {Scaling::tensor_current, Scaling::tensor_delayed, Scaling::block_1x128, Scaling::mx})
+      CHECK(says(problem(cast, "e4m3"_fmt, s), "linear.weights is scaled: its elements are rounded to nearest even"));
+    CHECK(says(problem(cast, "fp32"_fmt, Scaling::none), "linear.weights is fp32, which is not rounded"));
+    CHECK(problem(cast, "e4m3"_fmt, Scaling::none) == "none");
+  }
+  CHECK(problem({.overflow = Overflow::saturate}, "e4m3"_fmt, Scaling::mx) == "none");
+  CHECK(says(problem({.overflow = Overflow::saturate}, "fp32"_fmt, Scaling::none), "is fp32"));
+}
+
 TEST_CASE("train: sizes that are zero or do not divide are refused") {
   const auto shape_problem = [](const auto& change) {
     ModelShape s;
@@ -89,6 +130,8 @@ TEST_CASE("train: sizes that are zero or do not divide are refused") {
   CHECK(says(shape_problem([](ModelShape& s) { s.heads = 3; }), "width 128 does not divide into 3 heads"));
   CHECK(says(shape_problem([](ModelShape& s) { s.layers = 0; }), "layers 0 is not within"));
   CHECK(says(shape_problem([](ModelShape& s) { s.width = std::size_t{1} << 40; }), "width"));
+  CHECK(says(shape_problem([](ModelShape& s) { s.soft_cap = -1; }), "the soft cap must be 0"));
+  CHECK(says(shape_problem([](ModelShape& s) { s.soft_cap = HUGE_VAL; }), "the soft cap must be 0"));
   CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::vision, s.patch = 5; }), "patches of 5"));
   CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::mlp, s.hidden = {4, 0}; }), "hidden layer 0"));
 }

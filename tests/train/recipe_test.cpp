@@ -100,6 +100,37 @@ TEST_CASE("train: a wrong recipe file is refused with the key and what is accept
   CHECK(contains(refused(R"({"operations": {"linear": {"forward": {"accumulation": "model"}}}})"), "r.json: "));
 }
 
+TEST_CASE("train: a recipe file may only name what an operation has") {
+  const auto key_of = [](const std::string& operation, const std::string& key, const std::string& value) {
+    return refused("{\"operations\": {\"" + operation + "\": {\"" + key + "\": " + value + "}}}");
+  };
+  CHECK(contains(key_of("softmax", "weights", "\"fp16\""), "r.json: operations.softmax: key 'weights' is unknown; "));
+  CHECK(contains(key_of("softmax", "weights", "\"fp16\""),
+                 "accepted: activations gradients output input_gradients arithmetic"));
+  for (const char* product : {"forward", "dgrad", "wgrad"})
+    for (const char* operation : {"softmax", "norm", "embedding", "residual", "loss"})
+      CHECK(contains(key_of(operation, product, "{}"), "is unknown; "));
+  for (const char* operation : {"scores", "context"})
+    for (const char* key : {"weights", "weight_gradients", "arithmetic"})
+      CHECK(contains(key_of(operation, key, "\"fp16\""),
+                     "accepted: activations gradients output input_gradients forward"));
+  CHECK_NOTHROW(parse_recipe(R"({"operations": {"norm": {"weights": "fp16"}, "scores": {"forward": {}}}})", "r.json"));
+}
+
+TEST_CASE("train: a recipe file may not ask for a rounding that would not happen") {
+  CHECK(contains(refused(R"({"operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
+                 "r.json: policy: linear.weights is fp32, which is not rounded"));
+  CHECK(
+      contains(refused(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
+               "linear.weights is scaled: "));
+  CHECK(
+      contains(refused(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"overflow": "to_special"}}}})"),
+               "operations.linear.weights: is scaled: its elements saturate"));
+  CHECK(contains(refused(R"({"training": {"parameters": "e8m0"}})"), "training.parameters cannot be e8m0"));
+  CHECK(contains(refused(R"({"training": {"reduction": {"format": "e4m3", "scaling": "mx"}}})"),
+                 "training.reduction cannot be scaled"));
+}
+
 TEST_CASE("train: a recipe is a name or a file") {
   CHECK(contains(error_of([] { require_recipe("fp16-apm"); }),
                  "did you mean 'fp16-amp'? accepted: a file that ends in .json, or fp32 tf32"));

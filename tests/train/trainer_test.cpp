@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -25,6 +26,16 @@ Parameter<float>& parameter(Model<float>& model, const std::string& name) {
   for (Parameter<float>* p : model.parameters())
     if (p->name == name) return *p;
   throw narrow::Error("no parameter " + name);
+}
+
+Batch request_batch(const RunRequest& request) {
+  return open_dataset(request.task, settings_of(request.task).shape)->training_batch(1, 0, 64);
+}
+
+std::uint64_t overflow_of(const StepReport& report, const std::string& tensor) {
+  for (const TensorReport& t : report.tensors)
+    if (t.tensor == tensor && t.role == Role::weights) return t.overflow;
+  throw narrow::Error("no weights of " + tensor);
 }
 
 }  // namespace
@@ -213,6 +224,67 @@ TEST_CASE("train: instruments count what vanishes and change no bit") {
   RunRequest wide = small_lm_request("fp32", 1);
   wide.instrument_every = 1;
   CHECK(run_training(wide).rows[0].underflow_share == 0);
+}
+
+TEST_CASE("train: a step that throws leaves no observer behind") {
+  RunRequest request = digits_request("fp32", 2);
+  request.instrument_every = 1;
+  Trainer trainer(request), plain(request);
+  CHECK_THROWS(trainer.step([](Model<float>&, Batch& batch) { batch.targets[0] = 99; }));
+  CHECK_NOTHROW(trainer.model().forward(request_batch(request)));
+  take_steps(trainer, 2);
+  take_steps(plain, 2);
+  CHECK(same_state(trainer.state(), plain.state()));
+}
+
+// Delayed scales begin at 1: E4M3 ends at 448, and 464 is half a quantum above.
+TEST_CASE("train: values above what a delayed scale allows for are counted as overflow") {
+  RunRequest request = digits_request("fp8-delayed", 2);
+  request.instrument_every = 1;
+  Trainer trainer(request);
+  trainer.step([](Model<float>& model, Batch&) {
+    std::vector<float>& weights = parameter(model, "layers.0.weight").value.data;
+    weights[0] = 464, weights[1] = -465, weights[2] = 1e6f;
+  });
+  take_steps(trainer, 1);
+  const RunResult result = trainer.result();
+  CHECK(overflow_of(result.reports[0], "layers.0") == 2);
+  CHECK(result.rows[0].overflow_share > 0);
+  CHECK(overflow_of(result.reports[1], "layers.0") == 0);  // the history has seen 1e6
+}
+
+// MX scales are powers of two below amax / 256: 1.9 * 2^8 = 486 is cut to 448, 1.75 * 2^8 is not. Each direction
+// counts.
+TEST_CASE("train: values above what an MX block allows for are counted as overflow") {
+  RunRequest request = digits_request("mxfp8", 1);
+  request.instrument_every = 1;
+  for (const auto& [large, expected] : {std::pair{1.75f, 0u}, {1.9f, 2u}}) {
+    Trainer trainer(request);
+    trainer.step([x = large](Model<float>& model, Batch&) {
+      std::vector<float>& weights = parameter(model, "layers.1.weight").value.data;
+      std::fill(weights.begin(), weights.end(), 1.0f);
+      weights[40] = x;
+    });
+    CHECK(overflow_of(trainer.result().reports[0], "layers.1") == expected);
+  }
+  for (const char* recipe : {"fp8-current", "int8", "fp8-block"}) {
+    CAPTURE(recipe);
+    RunRequest fitting = small_lm_request(recipe, 1);
+    fitting.instrument_every = 1;
+    for (const TensorReport& t : run_training(fitting).reports[0].tensors) CHECK(t.overflow == 0);
+  }
+}
+
+TEST_CASE("train: scores that overflowed give an infinite largest logit") {
+  RunRequest request = small_lm_request("fp16-amp-noscale", 1);
+  request.instrument_every = 1;
+  Trainer trainer(request);
+  trainer.step([](Model<float>& model, Batch&) {
+    for (const char* name : {"blocks.0.attention.query.bias", "blocks.0.attention.key.bias"})
+      for (float& x : parameter(model, name).value.data) x = 1000;
+  });
+  CHECK(trainer.rows()[0].largest_logit == std::numeric_limits<double>::infinity());
+  CHECK(std::isfinite(run_training(request).rows[0].largest_logit));
 }
 
 TEST_CASE("train: a run can be stopped and keeps what it did") {

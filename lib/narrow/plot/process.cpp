@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "narrow/base/error.hpp"
 
@@ -70,24 +73,81 @@ pid_t start(const std::vector<std::string>& words, int in, int out, int err) {
   posix_spawn_file_actions_adddup2(&actions, in, 0);
   posix_spawn_file_actions_adddup2(&actions, out, 1);
   posix_spawn_file_actions_adddup2(&actions, err, 2);
+  // A group of its own: what the program starts (a compiler its passes, a shell its commands) can be ended with it.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   std::vector<std::string> arguments = words, variables = environment();
   pid_t child = -1;
-  const int reason =
-      posix_spawnp(&child, words[0].c_str(), &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
+  const int reason = posix_spawnp(&child, words[0].c_str(), &actions, &attributes, pointers(arguments).data(),
+                                  pointers(variables).data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (reason != 0) throw Error(words[0] + " could not be started: " + std::strerror(reason));
   return child;
 }
 
-// Writes and reads at once, so that neither side waits for the other; false when the time is over.
-bool exchange(Descriptor& in, int out, int err, std::string_view input, Finished& result, int limit_seconds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_seconds);
+std::atomic<pid_t> guarded_group = 0;
+
+void end_group_and_self(int signal) {  // SA_RESETHAND: raised again it ends this program
+  if (const pid_t group = guarded_group; group > 0) kill(-group, SIGKILL);
+  raise(signal);
+}
+
+// Ctrl-C in a terminal does not reach another group: a signal that ends this program ends the group first. Signals
+// that the caller handles or ignores stay as they are; of programs run at the same time only the first is guarded.
+class GroupGuard {
+ public:
+  explicit GroupGuard(pid_t group) {
+    pid_t none = 0;
+    if (!guarded_group.compare_exchange_strong(none, group)) return;
+    owner_ = true;
+    struct sigaction ours = {};
+    ours.sa_handler = end_group_and_self;
+    ours.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      sigaction(signals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_DFL) sigaction(signals[i], &ours, nullptr);
+    }
+  }
+  ~GroupGuard() {
+    if (!owner_) return;
+    for (std::size_t i = 0; i < signals.size(); ++i)
+      if (before_[i].sa_handler == SIG_DFL) sigaction(signals[i], &before_[i], nullptr);
+    guarded_group = 0;
+  }
+  GroupGuard(const GroupGuard&) = delete;
+  GroupGuard& operator=(const GroupGuard&) = delete;
+
+ private:
+  static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_ = {};
+  bool owner_ = false;
+};
+
+struct Limit {
+  explicit Limit(int limit) : seconds(limit), end(std::chrono::steady_clock::now() + std::chrono::seconds(limit)) {}
+  std::chrono::milliseconds left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  }
+  std::string passed() const { return "did not end within " + std::to_string(seconds) + " s"; }
+  int seconds;
+  std::chrono::steady_clock::time_point end;
+};
+
+// Writes and reads at once, so that neither side waits for the other. Returns why the program has to be ended; nothing
+// when it closed both of its outputs.
+std::string exchange(Descriptor& in, int out, int err, std::string_view input, Finished& result, const Limit& limit) {
   std::array<pollfd, 3> files{pollfd{in.get(), POLLOUT, 0}, pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   std::array<std::string*, 3> texts{nullptr, &result.out, &result.err};
   while (files[1].fd >= 0 || files[2].fd >= 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
-    if (poll(files.data(), files.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) return false;
+    const auto left = limit.left();
+    if (left.count() <= 0) return limit.passed();
+    if (poll(files.data(), files.size(), static_cast<int>(left.count())) < 0) {
+      if (errno == EINTR) continue;  // revents says nothing then
+      return std::string("could not be waited for: ") + std::strerror(errno);
+    }
     if (files[0].fd >= 0 && files[0].revents != 0) {
       const ssize_t sent = send(in.get(), input.data(), input.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) input.remove_prefix(static_cast<std::size_t>(sent));
@@ -99,12 +159,27 @@ bool exchange(Descriptor& in, int out, int err, std::string_view input, Finished
     for (std::size_t i = 1; i < files.size(); ++i) {
       if (files[i].fd < 0 || files[i].revents == 0) continue;
       std::array<char, 65536> buffer;
-      const ssize_t count = read(files[i].fd, buffer.data(), buffer.size());
+      const ssize_t count = recv(files[i].fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (count > 0) texts[i]->append(buffer.data(), static_cast<std::size_t>(count));
-      else if (count == 0 || errno != EINTR) files[i].fd = -1;
+      else if (count == 0 || (errno != EINTR && errno != EAGAIN)) files[i].fd = -1;
+      if (texts[i]->size() > most_output_bytes)
+        return "wrote more than " + std::to_string(most_output_bytes >> 20) + " MiB";
     }
   }
-  return true;
+  return "";
+}
+
+// The state that waitpid gives; a program that has closed its outputs can still run on.
+int wait_or_end(pid_t child, const Limit& limit, std::string& stopped) {
+  int state = 0;
+  while (stopped.empty() && waitpid(child, &state, WNOHANG) == 0) {
+    if (limit.left().count() <= 0) stopped = limit.passed();
+    else std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (stopped.empty()) return state;
+  kill(-child, SIGKILL);
+  while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+  return state;
 }
 
 }  // namespace
@@ -121,22 +196,27 @@ bool is_on_path(std::string_view name) {
   return false;
 }
 
-Finished run_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds) {
+Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds) {
   Descriptor in, their_in, out, their_out, err, their_err;
   open_pair(in, their_in, words[0]);
   open_pair(out, their_out, words[0]);
   open_pair(err, their_err, words[0]);
+  const Limit limit(limit_seconds);
   const pid_t child = start(words, their_in.get(), their_out.get(), their_err.get());
+  const GroupGuard guard(child);
   their_in.reset();
   their_out.reset();
   their_err.reset();
   Finished result;
-  const bool in_time = exchange(in, out.get(), err.get(), input, result, limit_seconds);
-  if (!in_time) kill(child, SIGKILL);
-  int state = 0;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
-  if (!in_time) throw Error(words[0] + " did not end within " + std::to_string(limit_seconds) + " s");
+  result.stopped = exchange(in, out.get(), err.get(), input, result, limit);
+  const int state = wait_or_end(child, limit, result.stopped);
   result.status = WIFEXITED(state) ? WEXITSTATUS(state) : 1000 + WTERMSIG(state);
+  return result;
+}
+
+Finished run_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds) {
+  Finished result = try_process(words, input, limit_seconds);
+  if (!result.stopped.empty()) throw Error(words[0] + " " + result.stopped);
   return result;
 }
 

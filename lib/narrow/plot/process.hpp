@@ -1,6 +1,7 @@
 // Another program, run without a shell: text in, bytes out.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,10 +11,17 @@ namespace narrow {
 struct Finished {
   int status = 0;  // exit status; 1000 + the signal that ended it
   std::string out, err;
+  std::string stopped;  // why it had to be ended: "did not end within 5 s"; empty when it ended by itself
 };
 
-// Finds words[0] on PATH, gives it `input`, and collects what it writes. Throws Error when it cannot be started, or has
-// not ended after `limit_seconds` (it is ended then).
+constexpr std::size_t most_output_bytes = std::size_t{64} << 20;  // of each of out and err
+
+// Finds words[0] on PATH, gives it `input`, and collects what it writes. A program that has not ended after
+// `limit_seconds`, or writes more than most_output_bytes, is ended with all that it started; what came until then is in
+// the result. Throws Error when it cannot be started.
+Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds);
+
+// The same; throws Error also when the program had to be ended.
 Finished run_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds);
 
 // Whether a program of that name is on PATH.

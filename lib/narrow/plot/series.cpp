@@ -82,11 +82,15 @@ std::vector<Point> points_of(const Series& s, const Frame& f) {
   return points;
 }
 
-// y holds from x to the next x. Corners of equal y are left out.
+// y holds from x to the next x. A point between two others is left out where y stays the same; before a gap it is the
+// end of its stretch and is kept.
 std::vector<Point> steps_of(const std::vector<Point>& points) {
+  const auto is_between = [&](std::size_t i) {
+    return i > 0 && i + 1 < points.size() && is_point(points[i - 1]) && is_point(points[i]) && is_point(points[i + 1]);
+  };
   std::vector<Point> steps;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i > 0 && i + 1 < points.size() && points[i].y == points[i - 1].y && is_point(points[i])) continue;
+    if (is_between(i) && points[i].y == points[i - 1].y) continue;
     if (i > 0 && is_point(points[i]) && is_point(steps.back())) steps.push_back({points[i].x, steps.back().y});
     steps.push_back(points[i]);
   }

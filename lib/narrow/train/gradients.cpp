@@ -11,9 +11,9 @@ namespace narrow::train {
 
 namespace {
 
-float rounded(double x, const Precision& precision) {
+float rounded(double x, const Precision& precision, std::uint64_t seed) {
   float value = narrow::detail::to_float(x);
-  round_in_place({&value, 1}, precision);
+  round_in_place({&value, 1}, precision, seed);
   return value;
 }
 
@@ -58,23 +58,26 @@ bool unscale(const Parameters& parameters, float scale) {
 }
 
 // Sums in double, one element after the other: squares of floats neither overflow nor vanish there.
-float gradient_norm(const Parameters& parameters, const Precision& precision) {
+float gradient_norm(const Parameters& parameters, const Precision& precision, std::uint64_t seed) {
+  const std::size_t count = parameters.size();
   double total = 0;
-  for (const Parameter<float>* p : parameters) {
+  for (std::size_t k = 0; k < count; ++k) {
     double sum = 0;
-    for (const float g : p->gradient.data) sum += static_cast<double>(g) * static_cast<double>(g);
-    const auto norm = static_cast<double>(rounded(std::sqrt(sum), precision));
+    for (const float g : parameters[k]->gradient.data) sum += static_cast<double>(g) * static_cast<double>(g);
+    const auto norm = static_cast<double>(rounded(std::sqrt(sum), precision, random_bits(seed, k)));
     total += norm * norm;
   }
-  return rounded(std::sqrt(total), precision);
+  return rounded(std::sqrt(total), precision, random_bits(seed, count));
 }
 
 void clip(const Parameters& parameters, float norm, double largest, const Precision& precision, std::uint64_t seed,
           int threads) {
-  const float denominator = rounded(static_cast<double>(norm + 1e-6f), precision);
-  const float factor =
-      std::min(1.0f, rounded(static_cast<double>(static_cast<float>(largest) / denominator), precision));
-  for (std::size_t k = 0; k < parameters.size(); ++k) {
+  const std::size_t count = parameters.size();
+  const float denominator = rounded(static_cast<double>(norm + 1e-6f), precision, random_bits(seed, count));
+  const auto ratio = static_cast<double>(static_cast<float>(largest) / denominator);
+  float factor = rounded(ratio, precision, random_bits(seed, count + 1));
+  if (factor > 1) factor = 1;  // a NaN stays
+  for (std::size_t k = 0; k < count; ++k) {
     for (float& g : parameters[k]->gradient.data) g *= factor;
     round_in_place(parameters[k]->gradient.span(), precision, random_bits(seed, k), threads);
   }

@@ -24,8 +24,9 @@ void accumulate(std::vector<float>& sum, const Parameters& parameters, const Pre
 bool unscale(const Parameters& parameters, float scale);
 
 // The norm of the norms of the parameters, as torch.nn.utils.clip_grad_norm_ takes it; each is rounded to the format.
-float gradient_norm(const Parameters& parameters, const Precision& precision);
-// Gradients times min(1, largest / (norm + 1e-6)); factor and products are rounded to the format.
+float gradient_norm(const Parameters& parameters, const Precision& precision, std::uint64_t seed);
+// Gradients times min(1, largest / (norm + 1e-6)); factor and products are rounded to the format. As in torch a NaN
+// norm makes every gradient NaN.
 void clip(const Parameters& parameters, float norm, double largest, const Precision& precision, std::uint64_t seed,
           int threads = 0);
 

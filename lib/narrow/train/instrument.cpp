@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "narrow/format/decode.hpp"
+#include "narrow/scale/quantise.hpp"
 
 namespace narrow::train {
 
@@ -19,11 +20,20 @@ double share(const std::vector<TensorReport>& tensors, std::uint64_t TensorRepor
   return all == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(all);
 }
 
-// From where on a saturating cast changes a value by more than rounding: half a quantum above the largest finite value.
-double overflow_threshold(const Precision& precision) {
-  if (precision.scaling != Scaling::none) return std::numeric_limits<double>::infinity();  // the scale fits the largest
-  const double top = largest(precision.format), below = decode(precision.format.max_code() - 1, precision.format);
+// From where on a cast of elements changes a value by more than rounding: half a quantum above the largest finite one.
+double overflow_threshold(const Format& format) {
+  const double top = largest(format), below = decode(format.max_code() - 1, format);
   return top + (top - below) / 2;
+}
+
+// What element i is multiplied by when it is decoded. A delayed scale, or that of an MX block, need not fit the
+// largest.
+double decode_of(const Site& site, std::size_t i) {
+  if (site.blocks == nullptr) return static_cast<double>(site.decode);
+  const Quantised& q = *site.blocks;
+  const BlockFormat& f = q.format;
+  const std::size_t row = i / q.cols / f.block_rows, col = i % q.cols / f.block_cols;
+  return static_cast<double>(q.scales[row * grid_cols(f, q.cols) + col]);
 }
 
 }  // namespace
@@ -34,7 +44,8 @@ double StepReport::overflow_share() const { return share(tensors, &TensorReport:
 float StepReport::largest_logit() const {
   float largest = 0;
   for (const TensorReport& t : tensors)
-    if (t.operation == Operation::softmax && t.role == Role::activations) largest = std::max(largest, t.amax);
+    if (t.operation == Operation::softmax && t.role == Role::activations)
+      largest = std::max(largest, t.nonfinite > 0 ? std::numeric_limits<float>::infinity() : t.amax);
   return largest;
 }
 
@@ -51,12 +62,12 @@ void Instrument::saw(const Site& site, std::span<const float> before, std::span<
   }
   TensorReport& t = tensors_[at->second];
   t.count += before.size();
-  const double threshold = overflow_threshold(site.precision);
+  const double threshold = overflow_threshold(site.precision.format);
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool was_finite = std::isfinite(before[i]), is_finite = std::isfinite(after[i]);
     const float magnitude = std::abs(before[i]);
     t.underflow += before[i] != 0 && after[i] == 0;
-    t.overflow += was_finite && (!is_finite || static_cast<double>(magnitude) > threshold);
+    t.overflow += was_finite && (!is_finite || static_cast<double>(magnitude) > threshold * decode_of(site, i));
     t.nonfinite += !is_finite;
     if (was_finite) t.amax = std::max(t.amax, magnitude);
   }

@@ -33,7 +33,8 @@ struct StepReport {
 
   double underflow_share() const;  // of all elements of roles that are rounded
   double overflow_share() const;
-  float largest_logit() const;  // of the attention scores as softmax sees them; 0 without attention
+  // Of the attention scores as softmax sees them: Inf when one of them is no finite number, 0 without attention.
+  float largest_logit() const;
 };
 
 // Collects a StepReport. A tensor that is seen several times (micro-batches) is one row.

@@ -1,6 +1,7 @@
 #include "narrow/train/model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "narrow/base/error.hpp"
 #include "narrow/train/mlp.hpp"
@@ -25,7 +26,8 @@ void check_blocks(const ModelShape& s) {
   if (s.width % s.heads != 0)
     throw Error("model: width " + std::to_string(s.width) + " does not divide into " + std::to_string(s.heads) +
                 " heads");
-  if (!(s.soft_cap >= 0)) throw Error("model: the soft cap must be 0 (none) or above");
+  if (!(s.soft_cap >= 0) || std::isinf(s.soft_cap))
+    throw Error("model: the soft cap must be 0 (none) or a finite number above");
 }
 
 }  // namespace

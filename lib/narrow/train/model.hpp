@@ -83,6 +83,18 @@ class Model {
   virtual void restore(const std::vector<QuantiserState>& states) = 0;  // Error for names or sizes that do not fit
 };
 
+// Watches a model for as long as it lives, also when forward throws on the way: an observer may die with the step.
+class Watching {
+ public:
+  Watching(Model<float>& model, Observer* observer) : model_(model) { model_.set_observer(observer); }
+  ~Watching() { model_.set_observer(nullptr); }
+  Watching(const Watching&) = delete;
+  Watching& operator=(const Watching&) = delete;
+
+ private:
+  Model<float>& model_;
+};
+
 // Parameters are drawn from seed: N(0, 0.02) for matrices and embeddings of transformers, projections back into the
 // residual stream divided by sqrt(2 layers); an MLP's matrices uniform within 1 / sqrt(inputs); biases 0, norms 1.
 //

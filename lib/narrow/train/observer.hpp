@@ -7,6 +7,10 @@
 
 #include "narrow/train/policy.hpp"
 
+namespace narrow {
+struct Quantised;
+}
+
 namespace narrow::train {
 
 // Which tensor it is: "blocks.0.mlp.up" and role weights, say. The name lives as long as the model.
@@ -15,6 +19,8 @@ struct Site {
   Operation operation;
   Role role;
   const Precision& precision;
+  float decode = 1;                   // scaled per tensor: a value is an element of the format times this
+  const Quantised* blocks = nullptr;  // scaled in blocks: where the scales stand, in the order of the values
 };
 
 class Observer {

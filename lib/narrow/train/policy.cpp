@@ -19,11 +19,26 @@ std::string format_name(const Format& f) {
   throw Error("policy: " + where + " " + why);
 }
 
+// A cast that the rounding would not follow is refused, not ignored.
+void check_cast(const std::string& where, const Precision& p) {
+  Cast cast = p.cast;
+  if (p.scaling != Scaling::none) {
+    if (cast.overflow == Overflow::saturate) cast.overflow = Overflow::to_special;
+    if (cast != Cast{})
+      refuse(where,
+             "is scaled: its elements are rounded to nearest even and saturate; leave out rounding, overflow, "
+             "subnormals and random_bits, or the scaling");
+  } else if (p.format == fp32 && cast != Cast{}) {
+    refuse(where, "is fp32, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
+  }
+}
+
 void check_precision(const std::string& where, const Precision& p, bool may_scale) {
   const Format& f = p.format;
   const bool fits = f.mantissa_bits <= 23 && f.exponent_bits <= 8;
   if (!f.is_valid() || !f.has_sign || !f.has_zero || !fits)
     refuse(where, "cannot be " + format_name(f) + ": a format with a sign and a zero that fits FP32 is needed");
+  check_cast(where, p);
   if (p.scaling == Scaling::none) {
     if (p.rule) refuse(where, "has a rule for its scale but is not scaled");
     return;
@@ -117,6 +132,12 @@ void check(const Policy& policy) {
     check_product(name + ".dgrad", p.dgrad, p.gradients, other);
     check_product(name + ".wgrad", p.wgrad, p.gradients, p.activations);
   }
+  const TrainingPolicy& t = policy.training;
+  const std::pair<const char*, const Precision*> outside[] = {
+      {"parameters", &t.parameters}, {"optimiser_state", &t.optimiser_state},
+      {"update", &t.update},         {"gradient_accumulation", &t.gradient_accumulation},
+      {"reduction", &t.reduction},   {"clipping", &t.clipping}};
+  for (const auto& [name, precision] : outside) check_precision("training." + std::string(name), *precision, false);
   narrow::check(policy.delayed);
 }
 

@@ -62,7 +62,7 @@ constexpr bool is_block(Scaling s) noexcept {
 // How one role loses bits. fp32 means "as the machine computes": nothing is rounded, also when a model runs in double.
 struct Precision {
   Format format = "fp32"_fmt;
-  Cast cast = {};                      // without scaling; with it elements saturate, as element_cast says
+  Cast cast = {};                      // fp32: plain. With scaling, plain or saturating: element_cast says the rest
   Scaling scaling = Scaling::none;     // weights, activations and gradients of products only
   std::optional<ScaleRule> rule = {};  // another rule than the scaling's own (te_current, te_block, ocp_floor)
 
@@ -128,8 +128,17 @@ constexpr bool is_product(Operation o) noexcept {
   return o == Operation::linear || o == Operation::scores || o == Operation::context || o == Operation::logits;
 }
 
+// Which roles an operation reads. Only these have parameters; the two operands of attention's products are activations.
+constexpr bool has_role(Operation o, Role r) noexcept {
+  const bool has_weights =
+      o == Operation::embedding || o == Operation::norm || o == Operation::linear || o == Operation::logits;
+  return has_weights || (r != Role::weights && r != Role::weight_gradients);
+}
+// Whether it computes anything but a product (linear and logits add a bias).
+constexpr bool has_arithmetic(Operation o) noexcept { return o != Operation::scores && o != Operation::context; }
+
 // Throws Error when a policy cannot be computed: a model whose operands are of other formats, a scaling where there is
-// no product, a plan that the model cannot follow.
+// no product, a plan that the model cannot follow, a cast that would be ignored.
 void check(const Policy& policy);
 
 }  // namespace narrow::train

@@ -1,6 +1,7 @@
 #include "narrow/train/product.hpp"
 
 #include <bit>
+#include <cmath>
 
 #include "narrow/array/array.hpp"
 #include "narrow/dot/gemm.hpp"
@@ -81,11 +82,16 @@ void multiply_codes(const DotModel& model, const Plan& plan, const Factor<T>& a,
 template <class T>
 void multiply_native(const Factor<T>& a, const Factor<T>& b, const Matrix<T>& c, int threads) {
   multiply(a.values, b.values.transposed(), c, threads);
-  const T decode = static_cast<T>(a.decode * b.decode);
-  if (decode == 1) return;
+  // Tiny factors, of gradients around 1e-30 say, have a product that FP32 holds as a subnormal or not at all: there
+  // they come one after the other.
+  const float both = a.decode * b.decode;
+  const bool is_one_factor = std::isnormal(both);
+  const T first = static_cast<T>(is_one_factor ? both : a.decode),
+          second = static_cast<T>(is_one_factor ? 1 : b.decode);
+  if (first == 1 && second == 1) return;
   parallel_parts(c.rows, rows_a_part(c.cols), threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) *= decode;
+      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) = c(i, j) * first * second;
   });
 }
 

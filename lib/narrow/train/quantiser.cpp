@@ -56,8 +56,9 @@ std::uint64_t Quantiser<T>::seed(const Step& step) const noexcept {
 }
 
 template <class T>
-void Quantiser<T>::announce(std::span<const T> before, std::span<const T> after, const Step& step) const {
-  step.observer->saw({tensor_, operation_, role_, precision_}, before, after);
+void Quantiser<T>::announce(std::span<const T> before, std::span<const T> after, const Step& step,
+                            const Quantised* blocks) const {
+  step.observer->saw({tensor_, operation_, role_, precision_, decode_, blocks}, before, after);
 }
 
 template <class T>
@@ -121,7 +122,7 @@ Factor<T> Quantiser<T>::blocks_along(bool cols, const Step& step) {
   blocks_[which] = quantise(as_floats(values, scratch), outer, k, block_format_of(precision_), step.threads);
   const std::vector<float> decoded = dequantise(blocks_[which], step.threads);
   block_values_[which].assign(decoded.begin(), decoded.end());
-  if (step.observer != nullptr) announce(values, block_values_[which], step);
+  if (step.observer != nullptr) announce(values, block_values_[which], step, &blocks_[which]);
   return {matrix<const T>(block_values_[which].data(), outer, k), 1, &precision_, &blocks_[which]};
 }
 

@@ -60,7 +60,8 @@ class Quantiser {
   const Precision& precision() const noexcept { return precision_; }
 
  private:
-  void announce(std::span<const T> before, std::span<const T> after, const Step& step) const;
+  void announce(std::span<const T> before, std::span<const T> after, const Step& step,
+                const Quantised* blocks = nullptr) const;
   std::uint64_t seed(const Step& step) const noexcept;
   void scale_tensor(std::span<const T> values, const Step& step);
   Factor<T> blocks_along(bool cols, const Step& step);

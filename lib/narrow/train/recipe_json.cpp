@@ -1,5 +1,6 @@
 // Recipes as JSON: out in full, in as changes to a base. Every key is checked; an error names its path.
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "narrow/base/error.hpp"
@@ -66,6 +67,7 @@ struct Node {
 
 // A new format begins without the cast and the scale of the old one.
 Precision read_precision(const Node& node, Precision p) {
+  bool names_overflow = false;
   if (node.value.is_string()) return {.format = node.parse(require_format)};
   if (node.value.is_object() && node.value.contains("format")) p = {};
   node.each({"format", "rounding", "overflow", "subnormals", "random_bits", "scaling", "rule"},
@@ -73,7 +75,7 @@ Precision read_precision(const Node& node, Precision p) {
               switch (key) {
                 case 0: p.format = child.parse(require_format); break;
                 case 1: p.cast.rounding = child.parse(parse_rounding); break;
-                case 2: p.cast.overflow = child.parse(parse_overflow); break;
+                case 2: p.cast.overflow = child.parse(parse_overflow), names_overflow = true; break;
                 case 3: p.cast.subnormals = child.parse(parse_subnormals); break;
                 case 4: p.cast.random_bits = static_cast<int>(child.count(1, 64)); break;
                 case 5:
@@ -82,6 +84,9 @@ Precision read_precision(const Node& node, Precision p) {
                 case 6: p.rule = require_scale_rule(child.where, child.text()); break;
               }
             });
+  // Without the word the elements of a scaled role saturate; another word would be ignored.
+  if (p.scaling != Scaling::none && names_overflow && p.cast.overflow != Overflow::saturate)
+    node.fail("is scaled: its elements saturate; overflow must be saturate or left out");
   return p;
 }
 
@@ -100,18 +105,26 @@ ProductPolicy read_product(const Node& node, ProductPolicy p) {
   return p;
 }
 
-void read_operation(const Node& node, OperationPolicy& p) {
-  std::vector<std::string_view> keys(role_names.begin(), role_names.end());
-  keys.push_back("arithmetic");
-  for (const auto& [name, member] : product_roles) keys.push_back(name);
-  node.each(keys, [&](std::size_t key, const Node& child) {
-    if (key < role_count) p.role(static_cast<Role>(key)) = read_precision(child, p.role(static_cast<Role>(key)));
-    else if (key == role_count) p.arithmetic = read_precision(child, p.arithmetic);
-    else {
-      ProductPolicy& product = p.*product_roles[key - role_count - 1].second;
-      product = read_product(child, product);
-    }
-  });
+// Only what the operation has: a key that nothing reads would promise a rounding that does not happen.
+void read_operation(const Node& node, Operation operation, OperationPolicy& p) {
+  std::vector<std::string_view> keys;
+  std::vector<std::function<void(const Node&)>> readers;
+  const auto add = [&](std::string_view key, std::function<void(const Node&)> read) {
+    keys.push_back(key);
+    readers.push_back(std::move(read));
+  };
+  for (std::size_t r = 0; r < role_count; ++r) {
+    Precision& precision = p.role(static_cast<Role>(r));
+    if (has_role(operation, static_cast<Role>(r)))
+      add(role_names[r], [&precision](const Node& child) { precision = read_precision(child, precision); });
+  }
+  if (has_arithmetic(operation))
+    add("arithmetic", [&p](const Node& child) { p.arithmetic = read_precision(child, p.arithmetic); });
+  for (const auto& [name, member] : product_roles) {
+    ProductPolicy& product = p.*member;
+    if (is_product(operation)) add(name, [&product](const Node& child) { product = read_product(child, product); });
+  }
+  node.each(keys, [&](std::size_t key, const Node& child) { readers[key](child); });
 }
 
 void read_training(const Node& node, TrainingPolicy& p) {
@@ -181,12 +194,13 @@ Json to_json(const ProductPolicy& p) {
   return fields;
 }
 
-Json to_json(const OperationPolicy& p, bool has_products) {
+Json to_json(const OperationPolicy& p, Operation operation) {
   Json fields;
   for (std::size_t r = 0; r < role_count; ++r)
-    fields[std::string(role_names[r])] = to_json(p.role(static_cast<Role>(r)));
-  fields["arithmetic"] = to_json(p.arithmetic);
-  if (has_products)
+    if (has_role(operation, static_cast<Role>(r)))
+      fields[std::string(role_names[r])] = to_json(p.role(static_cast<Role>(r)));
+  if (has_arithmetic(operation)) fields["arithmetic"] = to_json(p.arithmetic);
+  if (is_product(operation))
     for (const auto& [name, member] : product_roles) fields[std::string(name)] = to_json(p.*member);
   return fields;
 }
@@ -219,8 +233,9 @@ Recipe parse_recipe(std::string_view json, const std::string& where) {
                 case 2: recipe.what = child.text(); break;
                 case 3: recipe.loss_scaler = child.parse(checked_loss_scaler); break;
                 case 4:
-                  child.each({operation_names.begin(), operation_names.end()},
-                             [&](std::size_t o, const Node& n) { read_operation(n, recipe.policy.operations[o]); });
+                  child.each({operation_names.begin(), operation_names.end()}, [&](std::size_t o, const Node& n) {
+                    read_operation(n, static_cast<Operation>(o), recipe.policy.operations[o]);
+                  });
                   break;
                 case 5: read_training(child, recipe.policy.training); break;
                 case 6: read_delayed(child, recipe.policy.delayed); break;
@@ -237,8 +252,7 @@ Recipe parse_recipe(std::string_view json, const std::string& where) {
 std::string recipe_json(const Recipe& recipe) {
   Json operations, training;
   for (std::size_t o = 0; o < operation_count; ++o)
-    operations[std::string(operation_names[o])] =
-        to_json(recipe.policy.operations[o], is_product(static_cast<Operation>(o)));
+    operations[std::string(operation_names[o])] = to_json(recipe.policy.operations[o], static_cast<Operation>(o));
   for (const auto& [name, member] : training_roles)
     training[std::string(name)] = to_json(recipe.policy.training.*member);
   training["kahan"] = recipe.policy.training.kahan;

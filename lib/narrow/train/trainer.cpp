@@ -13,7 +13,7 @@ namespace narrow::train {
 namespace {
 
 // Streams of random bits of a run, one for each purpose. The model draws its own from the seed.
-enum Stream : std::uint64_t { batches = 1, updates, accumulation, reduction, clipping };
+enum Stream : std::uint64_t { batches = 1, updates, accumulation, reduction, clipping, norms };
 std::uint64_t stream(std::uint64_t seed, Stream purpose, std::uint64_t step) {
   return random_bits(random_bits(~seed, purpose), step);
 }
@@ -80,7 +80,7 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
   const TrainingPolicy& policy = request.recipe.policy.training;
   const std::size_t parts = request.ranks * request.micro_batches, size = batch.size / parts;
   double loss = 0;
-  model->set_observer(observer);
+  const Watching watching(*model, observer);
   std::vector<std::vector<float>> ranks(request.ranks);
   for (std::size_t part = 0; part < parts; ++part) {
     model->set_step(request.seed, number * parts + part);
@@ -94,7 +94,6 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
     scatter_gradients(all_reduce(std::move(ranks), policy.reduction, request.order,
                                  stream(request.seed, reduction, number), request.threads),
                       parameters);
-  model->set_observer(nullptr);
   return loss / static_cast<double>(parts);
 }
 
@@ -161,7 +160,8 @@ const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& s
   const bool is_watched = r.request.instrument_every != 0 && number % r.request.instrument_every == 0;
   row.loss = r.forward_backward(batch, number, row.scale, is_watched ? &instrument : nullptr);
   const bool found_inf = unscale(r.parameters, row.scale);
-  row.gradient_norm = static_cast<double>(gradient_norm(r.parameters, policy.clipping));
+  row.gradient_norm =
+      static_cast<double>(gradient_norm(r.parameters, policy.clipping, stream(r.request.seed, norms, number)));
   if ((found_inf || !std::isfinite(row.loss)) && !r.first_nonfinite)
     r.first_nonfinite = r.trace(batch, number, row.scale);
 
