@@ -117,17 +117,16 @@ double largest_score(const std::vector<Head>& heads) {
 
 // q and k are rounded once: a power of two more or less changes neither their bits nor, far from the ends of FP16,
 // theirs.
-HeldScores::HeldScores(const std::vector<Head>& heads, const Holding& holding)
-    : root_(heads.empty() ? 1 : std::sqrt(static_cast<double>(heads[0].d))), holding_(holding) {
+HeldScores::HeldScores(const std::vector<Head>& heads, const Holding& holding) : holding_(holding) {
   const bool normalise = holding.function == AttentionFunction::qk_norm;
-  const double q_factor = holding.scale_first ? 1 / root_ : 1;
   for (const Head& h : heads) {
+    const double root = std::sqrt(static_cast<double>(h.d)), q_factor = holding.scale_first ? 1 / root : 1;
     const std::vector<double> q = operand(h.q, h.d, q_factor, normalise, nullptr),
                               k = operand(h.k, h.d, 1, normalise, nullptr);
     const std::vector<double> held_q = operand(h.q, h.d, q_factor, normalise, &holding.format),
                               held_k = operand(h.k, h.d, 1, normalise, &holding.format);
     for (std::size_t i = 0; i < h.n; i += 2) {  // every second row is enough
-      Row row;
+      Row row{{}, {}, root};
       for (std::size_t j = 0; j <= i; ++j) {
         row.exact.push_back(dot(&q[i * h.d], &k[j * h.d], h.d));
         row.held.push_back(dot(&held_q[i * h.d], &held_k[j * h.d], h.d));
@@ -140,12 +139,12 @@ HeldScores::HeldScores(const std::vector<Head>& heads, const Holding& holding)
 Damage HeldScores::at(int larger_log2) const {
   // QK-norm takes the factor out again before the product.
   const double factor = holding_.function == AttentionFunction::qk_norm ? 1 : std::ldexp(1.0, larger_log2);
-  const auto logits = [&](const std::vector<double>& scores, bool hold) {
+  const auto logits = [&](const std::vector<double>& scores, double root, bool hold) {
     const auto kept = [&](double x) { return hold ? round_to(x, holding_.format) : x; };
     std::vector<double> out(scores.size());
     for (std::size_t j = 0; j < scores.size(); ++j) {
       double s = kept(scores[j] * factor);
-      if (!holding_.scale_first) s = kept(s / root_);
+      if (!holding_.scale_first) s = kept(s / root);
       if (holding_.function == AttentionFunction::soft_cap) s = kept(50 * std::tanh(s / 50));
       out[j] = s;
     }
@@ -155,7 +154,7 @@ Damage HeldScores::at(int larger_log2) const {
   Damage damage;
   double good = 0;
   for (const Row& row : rows_) {
-    const std::vector<double> want = logits(row.exact, false), got = logits(row.held, true);
+    const std::vector<double> want = logits(row.exact, row.root, false), got = logits(row.held, row.root, true);
     bool is_nan = false;
     double worst = 0;
     for (std::size_t j = 0; j < got.size(); ++j) {

@@ -55,8 +55,8 @@ class HeldScores {
  private:
   struct Row {
     std::vector<double> exact, held;  // q.k (of q / sqrt(d) where scale_first), of exact and of rounded q and k
+    double root;                      // sqrt(d) of its head
   };
-  double root_;  // sqrt(d)
   Holding holding_;
   std::vector<Row> rows_;
 };

@@ -147,6 +147,7 @@ struct Remedied {
   Table table;
   Panel nan, error;
   double nan_at_12[std::size(remedies)] = {}, error_at_12[std::size(remedies)] = {};
+  double most_nan[std::size(remedies)] = {};  // over all sizes of the scores
 };
 
 Remedied try_remedies(const std::vector<Head>& heads, double amax, Progress& progress) {
@@ -182,6 +183,7 @@ Remedied try_remedies(const std::vector<Head>& heads, double amax, Progress& pro
       row.push_back(std::isnan(d.error) ? Cell{} : Cell{d.error});
       out.nan.series[i].x.push_back(k), out.nan.series[i].y.push_back(100 * d.nan_rows);
       out.error.series[i].x.push_back(k), out.error.series[i].y.push_back(d.error);
+      out.most_nan[i] = std::max(out.most_nan[i], d.nan_rows);
       if (k == 12) out.nan_at_12[i] = d.nan_rows, out.error_at_12[i] = d.error;
     }
     out.table.add(row);
@@ -210,7 +212,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   double amax = largest_score(heads);
   const Remedied remedied = try_remedies(heads, amax, progress);
-  if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) amax = std::max(amax, log->score_amax.back());
+  // The log is of the recorded model: it says nothing about other heads. NaN never wins.
+  const TrainingLog* log = find_log(logs, "fp16");
+  if (log != nullptr && file.empty() && recorded) amax = std::max(amax, log->score_amax.back());
 
   double worst_estimate = 0;
   for (const MaximumRow& r : rows) worst_estimate = std::max(worst_estimate, std::fabs(r.saddle / r.measured - 1));
@@ -228,13 +232,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 " bits below the end of FP16; with scores 2^12 times larger " + percent_text(remedied.nan_at_12[0]) +
                 " of the softmax rows are NaN, " + percent_text(remedied.nan_at_12[1]) + " when Q is scaled first.";
   out.notes.push_back("The closed form of the largest |q.k| of normal numbers holds within " +
-                      percent_text(worst_estimate, 2) +
-                      " of the measured means; BF16 never overflows here, but its probabilities are off by " +
-                      percent_text(remedied.error_at_12[2], 2) + " at scores 2^12 times larger.");
-  if (const TrainingLog* bad = find_log(logs, "fp16 without scaling"); bad != nullptr)
-    out.notes.push_back("Without a loss scale the same training drives the scores to " +
-                        significant_text(largest_of(*bad), 3) +
-                        ": damaged gradients end in larger logits, not only in slower learning.");
+                      percent_text(worst_estimate, 2) + " of the measured means; BF16 makes " +
+                      (remedied.most_nan[2] > 0 ? percent_text(remedied.most_nan[2]) + " of" : "none of") +
+                      " the rows NaN, and its probabilities are off by " + percent_text(remedied.error_at_12[2], 2) +
+                      " at scores 2^12 times larger.");
+  if (const TrainingLog* bad = find_log(logs, "fp16 without scaling"); bad != nullptr && log != nullptr)
+    out.notes.push_back("Without a loss scale the recorded training drives the scores to " +
+                        significant_text(largest_of(*bad), 3) + ", with one to " +
+                        significant_text(largest_of(*log), 3) + ".");
   return out;
 }
 

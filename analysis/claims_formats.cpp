@@ -67,7 +67,19 @@ Measurement decimal_digits(const Study&) {
           judge_parts(right, std::size(said))};
 }
 
-// Two parts: the number is that of the smallest normal value; and all below it is lost.
+// What is left of the values of one binade, 1000 of them evenly spaced, which the formats do not share.
+std::string left_of_binade(int e, const Cast& cast) {
+  constexpr int count = 1000;
+  double kept = 0, error = 0;
+  for (int i = 0; i < count; ++i) {
+    const double x = std::ldexp(1 + (i + 0.5) / count, e), y = round_to(x, fp16, cast);
+    kept += y != 0, error += std::fabs(y - x) / x;
+  }
+  return share(kept / count) + ", " + percent_text(error / count, 2);
+}
+
+// The number is that of the smallest normal value, but the statement is about what becomes of smaller ones: it is true
+// of the systems that flush them.
 Measurement fp16_floor(const Study& study) {
   const auto below = static_cast<std::int64_t>(encode(smallest_normal(fp16), fp16)) - 1;
   std::size_t flushing = 0;
@@ -75,7 +87,11 @@ Measurement fp16_floor(const Study& study) {
   for (const char* system : systems) flushing += round_to(0x1p-20, fp16, named_cast(system, fp16)) == 0;
   std::string text = "smallest normal " + digits(smallest_normal(fp16)) + ", with " + count_text(below) +
                      " positive values below it, down to " + digits(smallest_positive(fp16)) + "; " +
-                     std::to_string(flushing) + " of " + std::to_string(std::size(systems)) + " systems flush them";
+                     std::to_string(flushing) + " of " + std::to_string(std::size(systems)) +
+                     " systems flush them; stay non-zero and mean error by binade, kept: ";
+  for (const int e : {-15, -20, -24, -25, -26})
+    text += power_text(std::ldexp(1.0, e)) + " " + left_of_binade(e, {}) + "; ";
+  text += "flushed: from 2^-15 down " + left_of_binade(-15, {.subnormals = Subnormals::flush_results});
   if (study.recording) {
     ExponentHistogram all;
     for (const RecordedPass* p : plain_passes(*study.recording)) all.merge(from_pass(*p).all);
@@ -86,7 +102,8 @@ Measurement fp16_floor(const Study& study) {
       // [2^-25, 2^-24) rounds up to the smallest subnormal, but for its first value.
       if (e >= fp16.min_quantum_exponent() - 1) kept += n;
     }
-    text += "; of the recorded gradients below the smallest normal " + share(kept / small) + " stay non-zero";
+    text += "; of the recorded gradients below the smallest normal " + share(kept / std::max(small, 1.0)) +
+            " stay non-zero, flushed none";
   }
   return {text, judge_parts(flushing, std::size(systems))};
 }

@@ -45,9 +45,11 @@ Measurement half_is_lost(const Study& study) {
     return share(least) + " to " + share(most);
   };
   const std::string weights = range("grad", 0), activations = range("actgrad", 0), large = range("actgrad", -8);
-  return {"zero of the non-zero gradients, at five steps: weights " + weights + ", activations " + activations +
-              "; with a million tokens a batch activations " + large + "; more than half in " +
-              std::to_string(more_than_half) + " of " + std::to_string(cases) + " cases",
+  const std::size_t passes = plain_passes(*study.recording).size();
+  if (passes == 0) return not_measured_without("torch/histograms.json");
+  return {"zero of the non-zero gradients, at " + std::to_string(passes) + " steps: weights " + weights +
+              ", activations " + activations + "; with a million tokens a batch activations " + large +
+              "; more than half in " + std::to_string(more_than_half) + " of " + std::to_string(cases) + " cases",
           judge_cases(more_than_half, cases)};
 }
 
@@ -166,13 +168,14 @@ Measurement bf16_is_safe(const Study& study) {
     const FormatShares s = shares_of(from_pass(*p).all, bf16);
     zero = std::max(zero, s.zero), small = std::max(small, s.subnormal);
   }
-  const TrainingLog *wide = find_log(study.logs, "fp32"), *coarse = find_log(study.logs, "bf16"),
-                    *lost = find_log(study.logs, "fp16 without scaling");
+  constexpr std::size_t window = 50;
+  const TrainingLog *wide = find_log(study.logs, "fp32", window), *coarse = find_log(study.logs, "bf16", window),
+                    *lost = find_log(study.logs, "fp16 without scaling", window);
   if (wide == nullptr || coarse == nullptr || lost == nullptr) return not_measured_without("torch/logs.json");
   const auto final = [](const TrainingLog& log) {
     double sum = 0;
-    for (std::size_t i = log.loss.size() - 50; i < log.loss.size(); ++i) sum += log.loss[i];
-    return sum / 50;
+    for (std::size_t i = log.loss.size() - window; i < log.loss.size(); ++i) sum += log.loss[i];
+    return sum / window;
   };
   constexpr double as_good = 0.01;  // of the loss: what another seed changes on such a run
   return {"at most " + share(zero) +

@@ -44,10 +44,12 @@ Measurement memory_saved(const Study&) {
   const std::size_t right = (judge_number(1.3, weights, 0.1) == Verdict::holds) +
                             (judge_number(2, gradients, 0.5) == Verdict::holds) +
                             (judge_number(2, activations, 0.5) == Verdict::holds) + (net >= 0.55 && net < 0.75);
-  return {"autocast to BF16, 6.7 billion parameters: weights " + fixed_text(weights, 2) + "x less, gradients " +
-              fixed_text(gradients, 2) + "x, activations " + fixed_text(activations, 2) + "x; in all " +
-              fixed_text(net, 2) + " of FP32 with " + fixed_text(cell(t, "bf16-amp", "sum per parameter"), 0) +
-              " against " + fixed_text(cell(t, "fp32", "sum per parameter"), 0) + " bytes a parameter",
+  const double billions = cell(t, "fp32", "states") / cell(t, "fp32", "sum per parameter");
+  return {"autocast to BF16, " + fixed_text(billions, 1) + " billion parameters: weights " + fixed_text(weights, 2) +
+              "x less, gradients " + fixed_text(gradients, 2) + "x, activations " + fixed_text(activations, 2) +
+              "x; in all " + fixed_text(net, 2) + " of FP32 with " +
+              fixed_text(cell(t, "bf16-amp", "sum per parameter"), 0) + " against " +
+              fixed_text(cell(t, "fp32", "sum per parameter"), 0) + " bytes a parameter",
           judge_parts(right, 4)};
 }
 

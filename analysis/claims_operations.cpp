@@ -68,7 +68,7 @@ Measurement scores_overflow(const Study& study) {
   const double by_size = 32.0 * 32.0 * saddle_maximum(4096, d);
   return {"standard normal q and k, d = 128: the largest score is " + digits(saddle_maximum(4096, d)) +
               " at length 4096 and " + digits(by_length) + " at a million; 65504 takes a standard deviation of " +
-              digits(sigma) + " in both; the recorded GPT reaches " + digits(recorded),
+              digits(sigma) + " in both" + (recorded > 0 ? "; the recorded GPT reaches " + digits(recorded) : ""),
           judge_parts((by_length >= fp16_overflows_from) + (by_size >= fp16_overflows_from), 2)};
 }
 
@@ -85,8 +85,11 @@ constexpr double enough = 0.01;
 
 Measurement attention_in_fp32(const Study&) {
   const std::vector<Head> one = heads();
+  const double largest = largest_score(one);
+  if (!(largest > 0 && std::isfinite(largest)))
+    return {"the scores of the recorded head are all zero, or not finite", Verdict::unmeasured};
   int larger = 0;  // powers of two by which the scores must grow to pass 65504
-  while (std::ldexp(largest_score(one), larger) < fp16_overflows_from) ++larger;
+  while (std::ldexp(largest, larger) < fp16_overflows_from) ++larger;
   std::string text;
   std::size_t cases = 0, failing = 0;
   for (const auto& [name, f] : {std::pair{"FP16", fp16}, {"BF16", bf16}}) {
@@ -103,9 +106,10 @@ Measurement attention_in_fp32(const Study&) {
 
 // ---- What must stay in FP32 ----
 
-Numbers rows_of(const std::vector<Values>& all, const char* name, std::size_t rows) {
+// The first rows of a tensor; nothing where it is not there or its rows are not as long.
+Numbers rows_of(const std::vector<Values>& all, const char* name, std::size_t rows, std::size_t cols) {
   const Values* v = find_values(all, name);
-  if (v == nullptr) return {};
+  if (v == nullptr || v->cols != cols) return {};
   return {v->data.begin(), v->data.begin() + static_cast<std::ptrdiff_t>(std::min(rows, v->rows) * v->cols)};
 }
 
@@ -117,9 +121,10 @@ Measurement must_stay_wide(const Study&) {
   if (!path) return not_measured_without("torch/step300.safetensors");
   const std::vector<Values> all = read_values_of(*path);
   constexpr std::size_t rows = 32, cols = 256;
-  const Numbers logits = rows_of(all, "act.head", rows), residual = rows_of(all, "act.blocks.3.residual", rows);
-  const Numbers inputs = rows_of(all, "act.blocks.3.ln2", rows),
-                weights = rows_of(all, "weight.blocks.3.up.weight", rows);
+  const Numbers logits = rows_of(all, "act.head", rows, cols),
+                residual = rows_of(all, "act.blocks.3.residual", rows, cols),
+                inputs = rows_of(all, "act.blocks.3.ln2", rows, cols),
+                weights = rows_of(all, "weight.blocks.3.up.weight", rows, cols);
   if (logits.empty() || residual.empty() || inputs.empty() || weights.empty())
     return not_measured_without("torch/step300.safetensors");
   const Numbers probabilities = softmax_of(logits, cols, {});

@@ -140,8 +140,10 @@ Measurement falling_scale(const Study&) {
 
 // ---- Bad initial scales, recorded ----
 
-bool has_early_inf(const TrainingLog& log) {
-  return std::count(log.found_inf.begin(), log.found_inf.begin() + 20, 1) > 0;
+constexpr std::size_t first_steps = 20, late = 400;  // what a log must have to be judged by its start, or by its loss
+
+std::ptrdiff_t early_infs(const TrainingLog& log) {
+  return std::count(log.found_inf.begin(), log.found_inf.begin() + first_steps, 1);
 }
 
 double loss_at(const TrainingLog& log, std::size_t end) {
@@ -151,24 +153,25 @@ double loss_at(const TrainingLog& log, std::size_t end) {
 }
 
 Measurement early_nan(const Study& study) {
-  const TrainingLog *high = find_log(study.logs, "fp16 from 2^30"), *low = find_log(study.logs, "fp16 from 2^-10"),
-                    *coarse = find_log(study.logs, "bf16"), *wide = find_log(study.logs, "fp32");
+  const TrainingLog *high = find_log(study.logs, "fp16 from 2^30", first_steps),
+                    *low = find_log(study.logs, "fp16 from 2^-10", late), *coarse = find_log(study.logs, "bf16", late),
+                    *wide = find_log(study.logs, "fp32", late);
   if (high == nullptr || low == nullptr || coarse == nullptr || wide == nullptr)
     return not_measured_without("torch/logs.json");
   const auto skipped = std::count(high->found_inf.begin(), high->found_inf.end(), 1);
   const bool optional = loss_at(*coarse, coarse->loss.size()) < 1.01 * loss_at(*wide, wide->loss.size());
   return {"from 2^30: " + std::to_string(skipped) + " steps with Inf; from 2^-10: " +
               std::to_string(std::count(low->found_inf.begin(), low->found_inf.end(), 1)) + ", but a loss of " +
-              digits(loss_at(*low, 400)) + " at step 400 against " + digits(loss_at(*wide, 400)) +
+              digits(loss_at(*low, late)) + " at step 400 against " + digits(loss_at(*wide, late)) +
               "; BF16 without a scaler ends at " + digits(loss_at(*coarse, coarse->loss.size()), 4) + ", FP32 at " +
               digits(loss_at(*wide, wide->loss.size()), 4),
-          judge_parts(optional + has_early_inf(*high) + has_early_inf(*low), 3)};
+          judge_parts(optional + (early_infs(*high) > 0) + (early_infs(*low) > 0), 3)};
 }
 
 // Underflow gives zeros. Does any Inf or NaN come from it?
 Measurement nan_from_underflow(const Study& study) {
-  const TrainingLog *lost = find_log(study.logs, "fp16 without scaling"),
-                    *low = find_log(study.logs, "fp16 from 2^-10");
+  const TrainingLog *lost = find_log(study.logs, "fp16 without scaling", late),
+                    *low = find_log(study.logs, "fp16 from 2^-10", late);
   if (lost == nullptr || low == nullptr) return not_measured_without("torch/logs.json");
   std::size_t bad = 0, steps = 0;
   for (const TrainingLog* log : {lost, low}) {
@@ -201,8 +204,8 @@ Measurement first_steps_skipped(const Study& study) {
   std::string text;
   std::size_t cases = 0, skipping = 0;
   for (const char* name : {"fp16", "fp16 interval 20", "fp16 from 2^30", "fp16 from 2^0", "fp16 from 2^-10"})
-    if (const TrainingLog* log = find_log(study.logs, name); log != nullptr) {
-      const auto skipped = std::count(log->found_inf.begin(), log->found_inf.begin() + 20, 1);
+    if (const TrainingLog* log = find_log(study.logs, name, first_steps); log != nullptr) {
+      const auto skipped = early_infs(*log);
       text += (text.empty() ? "" : ", ") + power_text(log->init_scale) +
               (log->growth_interval == 20 ? " (interval 20)" : "") + ": " + std::to_string(skipped);
       ++cases, skipping += skipped > 0;

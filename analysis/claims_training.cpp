@@ -34,11 +34,12 @@ Measurement bf16_is_invisible(const Study& study) {
   std::string text = "digits, " + std::to_string(study.seeds) + " seeds: FP32 " + digits(wide.low, 4) + " to " +
                      digits(wide.high, 4) + ", BF16 " + digits(coarse.low, 4) + " to " + digits(coarse.high, 4);
   std::size_t cases = 1, invisible = is_as_good(coarse, wide);
-  const TrainingLog *a = find_log(study.logs, "fp32"), *b = find_log(study.logs, "bf16");
+  constexpr std::size_t window = 50;
+  const TrainingLog *a = find_log(study.logs, "fp32", window), *b = find_log(study.logs, "bf16", window);
   if (a != nullptr && b != nullptr) {
     const auto last = [](const TrainingLog& log) {
       double sum = 0;
-      for (std::size_t i = log.loss.size() - 50; i < log.loss.size(); ++i) sum += log.loss[i] / 50;
+      for (std::size_t i = log.loss.size() - window; i < log.loss.size(); ++i) sum += log.loss[i] / window;
       return sum;
     };
     ++cases, invisible += last(*b) <= 1.02 * last(*a);
@@ -57,6 +58,7 @@ RunResult pure_run(const Study& study, bool wide_update, const char* loss_scaler
   return train::run_training(request);
 }
 
+// A run that diverges breaks, or ends no lower than it began; one that only ends higher than FP32 does not diverge.
 Measurement pure_fp16_diverges(const Study& study) {
   const LossSpread wide = digits_loss(study, "fp32"), master = digits_loss(study, "fp16-amp-noscale"),
                    full = digits_loss(study, "fp16-amp");
@@ -74,7 +76,7 @@ Measurement pure_fp16_diverges(const Study& study) {
   for (const Case& c : cases) {
     const RunResult r = pure_run(study, c.wide_update, c.scaler);
     const LossSpread s = spread_of({&r});
-    diverged += !is_as_good(s, wide);
+    diverged += r.rows.empty() || s.broke > 0 || !(r.final_loss < r.rows.front().loss);
     text += (text.empty() ? "" : "; ") + std::string(c.name) + " " + loss_text(s);
     if (r.first_nonfinite) text += " (" + r.first_nonfinite->text() + ")";
   }
@@ -85,15 +87,14 @@ Measurement pure_fp16_diverges(const Study& study) {
 
 // Three parts: recorded gradients vanish without a scale, training is worse, and it ends in NaN.
 Measurement fp8_needs_scales(const Study& study) {
+  const RecordedPass* pass = study.recording ? find_pass(*study.recording, "step 300") : nullptr;
+  if (pass == nullptr) return not_measured_without("torch/histograms.json");
+  const double vanished = shares_of(from_pass(*pass).all, "e5m2"_fmt).zero;
   const LossSpread wide = digits_loss(study, "fp32"), none = digits_loss(study, "fp8-noscale"),
                    current = digits_loss(study, "fp8-current"), delayed = digits_loss(study, "fp8-delayed"),
                    block = digits_loss(study, "fp8-block");
   const LossSpread text_wide = text_loss(study, "fp32"), text_none = text_loss(study, "fp8-noscale"),
                    text_current = text_loss(study, "fp8-current");
-  double vanished = 0;
-  if (study.recording)
-    if (const RecordedPass* p = find_pass(*study.recording, "step 300"))
-      vanished = shares_of(from_pass(*p).all, "e5m2"_fmt).zero;
   const bool worse = !is_as_good(none, wide) || !is_as_good(text_none, text_wide),
              broke = none.broke + text_none.broke > 0;
   return {"E5M2 without a scale turns " + share(vanished) + " of the recorded gradients into zero; digits: FP32 " +

@@ -53,6 +53,10 @@ std::vector<Sample> recorded_samples(const std::string& path, std::size_t most) 
     Sample sample = sample_of(kind.name, kind.colour, tensors, most);
     if (!sample.values.empty()) samples.push_back(std::move(sample));
   }
+  if (samples.empty())
+    throw Error(path +
+                ": no values other than zero, Inf and NaN in tensors whose names begin with weight., act., grad. " +
+                "or actgrad.");
   return samples;
 }
 
@@ -216,11 +220,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         std::find_if(splits.begin(), splits.end(), [&](const Split& s) { return s.shown == name; }) - splits.begin());
   };
   const std::size_t e4m3 = place_of("e4m3"), e5m2 = place_of("e5m2");
+  const double lead = choices[last][e4m3].sqnr_db - choices[last][e5m2].sqnr_db;
   out.finding = titled + " (" + fixed_text(choices[0][easy].sqnr_db, 1) + " dB" +
                 (last > 0 ? " and " + fixed_text(choices[last][hard].sqnr_db, 1) + " dB" : "") + "); E4M3 gives " +
                 fixed_text(choices[0][e4m3].sqnr_db, 1) + " dB" +
                 (last > 0 ? " and " + fixed_text(choices[last][e4m3].sqnr_db, 1) + " dB" : "") + ", E5M2 " +
-                fixed_text(choices[last][e4m3].sqnr_db - choices[last][e5m2].sqnr_db, 1) + " dB less" +
+                fixed_text(std::fabs(lead), 1) + (lead < 0 ? " dB more" : " dB less") +
                 (last > 0 ? " on the gradients" : "") + ".";
   out.plots = {std::move(plot)};
   out.tables = {std::move(best), std::move(table)};

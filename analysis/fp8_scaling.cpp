@@ -79,6 +79,8 @@ std::vector<Input> recorded_inputs(const std::string& path) {
       inputs.push_back(std::move(in));
     }
   }
+  if (inputs.empty())
+    throw Error(path + ": no tensor of two rows or more whose name begins with weight., act., grad. or actgrad.");
   return inputs;
 }
 

@@ -247,7 +247,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   if (!file.empty() || !recorded)
     plot.subtitle = what + ", " + count_text(static_cast<std::int64_t>(c.width())) + " weights";
   plot.title = "After " + n_text + " micro-batches a BF16 sum is " + percent_text(last[0].error) + " wrong, FP16 " +
-               percent_text(last[4].error) + ", FP32 " + percent_text(last[5].error, 2);
+               percent_text(last[3].error) + ", FP32 " + percent_text(last[5].error, 2);
   out.plots = {plot};
   out.tables = {sums, reduce};
   out.finding = "A gradient summed over " + n_text + " micro-batches is " + percent_text(last[0].error) +

@@ -176,6 +176,7 @@ TrainingLog log_of(const Json& run) {
     log.grad_amax.push_back(number_or_nan(row.at(amax)));
     log.score_amax.push_back(number_or_nan(row.at(score)));
   }
+  if (log.loss.empty()) throw narrow::Error("the log " + log.name + " has no rows; a log has one a step");
   return log;
 }
 
@@ -207,9 +208,9 @@ std::vector<TrainingLog> load_logs() {
   });
 }
 
-const TrainingLog* find_log(const std::vector<TrainingLog>& logs, std::string_view name) {
+const TrainingLog* find_log(const std::vector<TrainingLog>& logs, std::string_view name, std::size_t least_steps) {
   for (const TrainingLog& log : logs)
-    if (log.name == name) return &log;
+    if (log.name == name && log.loss.size() >= least_steps) return &log;
   return nullptr;
 }
 

@@ -15,8 +15,8 @@ namespace analysis {
 // ---- Files ----
 
 // A file of data/: in the folder that NARROW_DATA names, else in the sources that the program was built from, else
-// where it was installed. Empty when it is in none of them, and always when NARROW_DATA is set to nothing: that asks for
-// made numbers.
+// where it was installed. Empty when it is in none of them, and always when NARROW_DATA is set to nothing: that asks
+// for made numbers.
 std::optional<std::string> find_data(const std::string& name);  // "torch/logs.json"
 
 // One note for all experiments that fall back on made numbers.
@@ -75,10 +75,11 @@ struct TrainingLog {
   // One entry a step; NaN where the run gave Inf or NaN. grad_amax: of the unscaled gradients that autocast holds in
   // FP16; score_amax: of the attention scores before 1/sqrt(d).
   std::vector<double> loss, scale, grad_amax, score_amax;
-  std::vector<std::uint8_t> found_inf;
+  std::vector<std::uint8_t> found_inf;  // all columns have as many entries as loss, and that is at least one
 };
 std::vector<TrainingLog> load_logs();  // empty when they are not there
-const TrainingLog* find_log(const std::vector<TrainingLog>& logs, std::string_view name);
+// nullptr when there is none of that name or when it has fewer steps.
+const TrainingLog* find_log(const std::vector<TrainingLog>& logs, std::string_view name, std::size_t least_steps = 1);
 
 // ---- Made numbers ----
 

@@ -68,7 +68,7 @@ struct Recorded {
   Table table;
   Panel scales, losses;
   std::int64_t equal = 0, steps = 0;
-  std::string finding;
+  std::string finding, title;
 };
 
 Recorded replay(const std::vector<TrainingLog>& logs) {
@@ -120,11 +120,11 @@ Recorded replay(const std::vector<TrainingLog>& logs) {
     Series scale{s.title, Draw::steps, {}, {}, {}, {}, {}, s.colour},
         loss{s.title, Draw::line, {}, {}, {}, {}, {}, s.colour};
     constexpr std::size_t window = 20;
-    double sum = 0;
     for (std::size_t i = 0; i < std::min<std::size_t>(log->scale.size(), 401); ++i) {
       scale.x.push_back(static_cast<double>(i)), scale.y.push_back(std::log2(log->scale[i]));
-      sum += log->loss[i] - (i >= window ? log->loss[i - window] : 0);
       if (i + 1 < window) continue;
+      double sum = 0;  // of this window alone: a step of NaN spoils the windows with it and no others
+      for (std::size_t k = i + 1 - window; k <= i; ++k) sum += log->loss[k];
       loss.x.push_back(static_cast<double>(i)), loss.y.push_back(sum / window);
     }
     out.scales.series.push_back(scale);
@@ -137,6 +137,8 @@ Recorded replay(const std::vector<TrainingLog>& logs) {
     out.finding = "Starting at 2^30 costs " + std::to_string(first_good) +
                   " skipped steps, starting at 2^-10 leaves the loss at " + significant_text(low->loss[400], 3) +
                   " after 400 steps instead of " + significant_text(good->loss[400], 3);
+    out.title = "A start at 2^30 skips " + std::to_string(first_good) + " steps; after a start at 2^-10 the loss is " +
+                significant_text(low->loss[400], 3) + " at step 400, not " + significant_text(good->loss[400], 3);
   }
   return out;
 }
@@ -234,7 +236,7 @@ Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t
   out.panel.marks = {{Along::x, begin, "NaN begins", grey}};
   out.panel.notes = {{begin + 40, 20, "raise: " + list_of(raise)},
                      {begin + 40, 13, "hold: " + list_of(hold)},
-                     {begin + 40, 6, "fall to 0: " + list_of(out.collapsed)}};
+                     {begin + 40, 6, "collapse: " + list_of(out.collapsed)}};
   return out;
 }
 
@@ -270,7 +272,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   plot.panels.push_back(broken.panel);
   const std::string collapse =
       std::to_string(length) + " steps of NaN collapse the scale of " + list_of(broken.collapsed);
-  plot.title = "Starting too high costs a few steps, starting too low costs the training";
+  plot.title = recorded.title;
   if (recorded.finding.empty())
     plot.title = collapse, plot.subtitle = "Made gradients; six frameworks with their defaults";
   out.plots = {plot};

@@ -123,9 +123,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                                  {"master weights", Remedy::master, ink}};
   Table arrived{"arrived",
                 "Share of many equal updates that arrives in a bf16 weight",
-                {real_column("update / weight", "", 4)},
+                {real_column("update / weight", "", 4), integer_column("updates")},
                 {},
-                "mean over 64 weights of " + std::to_string(steps) + " updates each",
+                "mean over 64 weights; updates: " + std::to_string(steps) +
+                    ", or as many as add up to half of the weight where that is fewer",
                 {}};
   Panel many;
   many.title = "many equal updates in bf16";
@@ -137,9 +138,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   for (int half = 2 * 15; half >= 2 * 6; --half) {
     const double ratio = std::exp2(-half / 2.0);
-    std::vector<Cell> row = {ratio};
     // So few steps that the weight stays below 2, where its quantum doubles.
     const int used = std::max(1, std::min(steps, static_cast<int>(0.5 / ratio)));
+    std::vector<Cell> row = {ratio, std::int64_t{used}};
     for (std::size_t i = 0; i < ways.size(); ++i) {
       const double share = arrived_share(bf16, ways[i].remedy, ratio, 64, used, seed);
       row.push_back(100 * share);
@@ -197,10 +198,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const auto power = [](double x) {
     return "2^" + fixed_text(std::log2(x), std::log2(x) == std::floor(std::log2(x)) ? 0 : 2);
   };
+  const auto loss = [](double x) { return std::isfinite(x) ? fixed_text(x, 2) : std::string("NaN"); };
   Outcome out;
   out.tables = {lost, arrived, training};
   out.plots = {{"updates",
-                "BF16 shows no update below " + power(b.all) + " of its weight; without master weights training stalls",
+                "BF16 shows no update below " + power(b.all) + " of its weight; with small steps it ends " +
+                    loss(pure) + ", FP32 " + loss(wide),
                 "Left: one update; middle: many; right: an MLP on 8x8 digits, AdamW at " +
                     significant_text(parameters.real("rate"), 3) + " of its usual rate",
                 {one, many, curves},
@@ -209,9 +212,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 ""}};
   out.finding = "Every update up to " + power(b.all) + " of the weight is lost in BF16 (FP16: " + power(h.all) +
                 "), and some up to " + power(b.some) + " (FP16: " + power(h.some) +
-                "); on digits with a small learning rate pure BF16 ends at loss " + fixed_text(pure, 2) +
-                " where FP32 ends at " + fixed_text(wide, 2) + ", and with stochastic rounding at " +
-                fixed_text(rescued, 2) + ".";
+                "); on digits with a small learning rate pure BF16 ends " + loss(pure) + " where FP32 ends " +
+                loss(wide) + ", and with stochastic rounding " + loss(rescued) + ".";
   return out;
 }
 

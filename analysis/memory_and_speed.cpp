@@ -89,8 +89,10 @@ constexpr RateRow rate_rows[] = {
 // The number in the second column of the line that starts so; 0 when there is none.
 double recorded_rate(const std::string& file, const std::string& line) {
   const std::size_t at = line.empty() ? std::string::npos : file.find("| " + line);
-  if (at == std::string::npos) return 0;
-  return std::strtod(file.c_str() + file.find('|', at + 2) + 1, nullptr);
+  const std::size_t bar = at == std::string::npos ? at : file.find('|', at + 2);
+  if (bar == std::string::npos) return 0;
+  const double rate = std::strtod(file.c_str() + bar + 1, nullptr);
+  return rate > 0 && std::isfinite(rate) ? rate : 0;
 }
 
 std::string recorded_rates() {
@@ -98,6 +100,15 @@ std::string recorded_rates() {
   if (!path) return "";
   std::ifstream file(*path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Of the rates that the finding compares (FP32, BF16, FP8), those that the recording does not have.
+std::string missing_rates(const std::string& file) {
+  std::string names;
+  for (const std::size_t row : {0u, 3u, 4u})
+    if (recorded_rate(file, rate_rows[row].recorded) == 0)
+      names += (names.empty() ? "" : ", ") + std::string(rate_rows[row].type);
+  return names;
 }
 
 Panel lying_bars(const std::string& title, const std::string& label, const std::vector<std::string>& names) {
@@ -207,11 +218,16 @@ Outcome run(const Parameters& parameters, Progress&) {
   }
   add_bars(speed, "measured", PlotColour::blue, measured);
   add_bars(speed, "vendor's table", PlotColour::grey, table);
+  const std::string missing = missing_rates(file);
   if (file.empty())
     out.notes.push_back("data/golden/h200-bench.txt was not found: the rates are those of the vendor's tables.");
+  else if (!missing.empty())
+    out.notes.push_back("data/golden/h200-bench.txt has no rate of " + missing +
+                        ": the rates of the finding are those of the vendor's tables.");
 
+  // All from one source: a measured rate over a table's would compare two things.
   const auto rate_of = [&](std::size_t row) {
-    return file.empty() ? rate_rows[row].h200 : recorded_rate(file, rate_rows[row].recorded);
+    return missing.empty() ? recorded_rate(file, rate_rows[row].recorded) : rate_rows[row].h200;
   };
   const double faster = rate_of(3) / rate_of(0), fp8 = rate_of(4) / rate_of(3);
   const std::string size = fixed_text(model.parameters() / 1e9, 1);

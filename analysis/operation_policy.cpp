@@ -18,68 +18,83 @@ using enum PlotColour;
 constexpr NamedFormat formats[] = {
     {"FP32", "fp32"_fmt}, {"FP16", "fp16"_fmt}, {"BF16", "bf16"_fmt}, {"E4M3", "e4m3"_fmt}, {"E5M2", "e5m2"_fmt}};
 
+struct Matrix {
+  Numbers data;
+  std::size_t cols = 0;
+};
 struct Inputs {
-  Numbers logits, residual, branch, normalised, weights;  // rows of `cols`
-  std::size_t cols = 256;
+  Matrix logits, residual, branch, normalised, weights;
   std::string what;
 };
 
-Numbers widened(const Values& v) { return {v.data.begin(), v.data.end()}; }
+// So many values a tensor must have at least: the longest sum.
+constexpr std::size_t summed = 4096;
 
 Inputs recorded_inputs(const std::string& path) {
   const std::vector<Values> all = read_values_of(path);
   const auto take = [&](const char* name) {
     const Values* v = find_values(all, name);
     if (v == nullptr) throw Error(path + ": there is no tensor " + name);
-    return widened(*v);
+    if (v->data.size() < summed)
+      throw Error(path + ": " + name + " has " + std::to_string(v->data.size()) + " values; it needs " +
+                  std::to_string(summed) + " or more");
+    return Matrix{{v->data.begin(), v->data.end()}, v->cols};
   };
-  Inputs in{take("act.head"),
-            take("act.blocks.3.residual"),
-            take("act.blocks.0.residual"),
-            take("act.blocks.3.ln2"),
-            take("weight.blocks.3.up.weight"),
-            256,
-            "Tensors of a byte-level GPT at training step 300"};
-  in.cols = find_values(all, "act.head")->cols;
+  const auto same = [&](bool equal, const char* what) {
+    if (!equal) throw Error(path + ": " + what);
+  };
+  Inputs in{
+      take("act.head"),         take("act.blocks.3.residual"),     take("act.blocks.0.residual"),
+      take("act.blocks.3.ln2"), take("weight.blocks.3.up.weight"), "Tensors of a byte-level GPT at training step 300"};
+  same(in.residual.cols == in.branch.cols && in.residual.data.size() == in.branch.data.size(),
+       "act.blocks.3.residual and act.blocks.0.residual differ in shape; they are added and need the same");
+  same(in.normalised.cols == in.weights.cols,
+       "act.blocks.3.ln2 and weight.blocks.3.up.weight differ in their last dimension; their product needs the same");
   return in;
 }
 
 Inputs made_inputs(std::uint64_t seed) {
   const auto make = [&](double deviation, std::uint64_t own) {
     const std::vector<float> v = normal_values(128 * 256, deviation, seed + own);
-    return Numbers(v.begin(), v.end());
+    return Matrix{{v.begin(), v.end()}, 256};
   };
-  return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5), 256, "Made tensors, not recorded ones"};
+  return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5), "Made tensors, not recorded ones"};
 }
 
 // PyTorch's CUDA autocast: what it runs in FP16, what in FP32, and what it leaves in the type of its inputs.
 enum class Listed : std::uint8_t { fp16, fp32, neither };
 
 struct Operation {
-  const char* name;
+  std::string name;
   Listed listed;
   std::function<Numbers(const Rounder&)> run;
 };
 
 std::vector<Operation> operations_on(const Inputs& in) {
-  const Numbers probabilities = softmax_of(in.logits, in.cols, {});
-  const Numbers before_gelu = matmul_of(in.normalised, in.weights, in.cols, nullptr, false);
+  const Matrix &logits = in.logits, &residual = in.residual;
+  const Numbers probabilities = softmax_of(logits.data, logits.cols, {});
+  const auto product = [&in](const Rounder& r, bool narrow_sums) {
+    return matmul_of(in.normalised.data, in.weights.data, in.weights.cols, r.format, narrow_sums);
+  };
+  const Numbers before_gelu = product({}, false);
   const Numbers after_gelu = gelu_of(before_gelu, {});
-  const std::size_t c = in.cols;
   return {
-      {"matmul, FP32 sums", Listed::fp16,
-       [&in, c](const Rounder& r) { return matmul_of(in.normalised, in.weights, c, r.format, false); }},
-      {"matmul, sums in the format", Listed::fp16,
-       [&in, c](const Rounder& r) { return matmul_of(in.normalised, in.weights, c, r.format, true); }},
-      {"residual add", Listed::neither, [&in](const Rounder& r) { return add_of(in.residual, in.branch, r); }},
+      {"matmul, FP32 sums", Listed::fp16, [product](const Rounder& r) { return product(r, false); }},
+      {"matmul, sums in the format", Listed::fp16, [product](const Rounder& r) { return product(r, true); }},
+      {"residual add", Listed::neither,
+       [&in](const Rounder& r) { return add_of(in.residual.data, in.branch.data, r); }},
       {"GELU", Listed::neither, [before_gelu](const Rounder& r) { return gelu_of(before_gelu, r); }},
-      {"exp", Listed::fp32, [&in](const Rounder& r) { return exp_of(in.logits, r); }},
+      {"exp", Listed::fp32, [&logits](const Rounder& r) { return exp_of(logits.data, r); }},
       {"log of probabilities", Listed::fp32, [probabilities](const Rounder& r) { return log_of(probabilities, r); }},
-      {"softmax", Listed::fp32, [&in, c](const Rounder& r) { return softmax_of(in.logits, c, r); }},
-      {"cross entropy", Listed::fp32, [&in, c](const Rounder& r) { return cross_entropy_of(in.logits, c, r); }},
-      {"LayerNorm", Listed::fp32, [&in, c](const Rounder& r) { return layer_norm_of(in.residual, c, r); }},
-      {"variance of 256", Listed::neither, [&in, c](const Rounder& r) { return variance_of(in.residual, c, r); }},
-      {"sum of 4096", Listed::fp32, [after_gelu](const Rounder& r) { return sum_of(after_gelu, 4096, r); }},
+      {"softmax", Listed::fp32, [&logits](const Rounder& r) { return softmax_of(logits.data, logits.cols, r); }},
+      {"cross entropy", Listed::fp32,
+       [&logits](const Rounder& r) { return cross_entropy_of(logits.data, logits.cols, r); }},
+      {"LayerNorm", Listed::fp32,
+       [&residual](const Rounder& r) { return layer_norm_of(residual.data, residual.cols, r); }},
+      {"variance of " + std::to_string(residual.cols), Listed::neither,
+       [&residual](const Rounder& r) { return variance_of(residual.data, residual.cols, r); }},
+      {"sum of " + std::to_string(summed), Listed::fp32,
+       [after_gelu](const Rounder& r) { return sum_of(after_gelu, summed, r); }},
   };
 }
 
@@ -113,14 +128,17 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
   const std::vector<Operation> operations = operations_on(in);
-  double matmul[2] = {}, softmax[2] = {}, worst[2] = {};  // FP16, BF16
-  std::string worst_name[2];
+  double matmul[2] = {}, softmax[2] = {};  // FP16, BF16
+  // Of what autocast keeps in FP32: the operation that FP16 damages most, and what both formats do to that one.
+  double worst[2] = {};
+  std::string worst_name;
   for (std::size_t o = 0; o < operations.size(); ++o) {
     const Operation& op = operations[o];
     progress.at(static_cast<double>(o) / static_cast<double>(operations.size()), op.name);
     const Numbers reference = op.run({});
-    std::vector<Cell> row = {std::string(op.name), std::string(list_name(op.listed))};
+    std::vector<Cell> row = {op.name, std::string(list_name(op.listed))};
     const auto y = static_cast<double>(o);
+    double own[2] = {};
     for (std::size_t f = 0; f < std::size(formats); ++f) {
       const OperationError e = error_of(op.run({&formats[f].format}), reference);
       row.push_back(std::isnan(e.relative) ? Cell{} : Cell{e.relative});
@@ -132,23 +150,23 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         cells.x.push_back(static_cast<double>(f)), cells.y.push_back(y), cells.value.push_back(e.relative);
       }
       if (f == 1 || f == 2) {
+        own[f - 1] = e.relative;
         if (o == 0) matmul[f - 1] = e.relative;
-        if (std::string_view(op.name) == "softmax") softmax[f - 1] = e.relative;
-        if (op.listed == Listed::fp32 && e.relative > worst[f - 1])
-          worst[f - 1] = e.relative, worst_name[f - 1] = op.name;
+        if (op.name == "softmax") softmax[f - 1] = e.relative;
       }
     }
+    if (op.listed == Listed::fp32 && own[0] > worst[0]) worst[0] = own[0], worst[1] = own[1], worst_name = op.name;
     t.add(row);
-    map.y.categories.push_back(std::string(op.name) + "  [" + list_name(op.listed) + "]");
+    map.y.categories.push_back(op.name + "  [" + list_name(op.listed) + "]");
   }
   map.series = {cells};
   Plot plot{"errors", "", in.what + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1, 560, ""};
-  plot.title = "FP16: a matmul with FP32 sums is " + percent_text(matmul[0], 2) + " off, but a " + worst_name[0] +
+  plot.title = "FP16: a matmul with FP32 sums is " + percent_text(matmul[0], 2) + " off, but a " + worst_name +
                " values " + percent_text(worst[0], 2);
   out.plots = {plot};
   out.tables = {t};
   out.finding = "With FP32 sums a matmul is " + percent_text(matmul[0], 2) +
-                " off in FP16; of what autocast keeps in FP32 the worst (" + worst_name[0] + ") would be " +
+                " off in FP16; of what autocast keeps in FP32 the worst (" + worst_name + ") would be " +
                 percent_text(worst[0], 2) + " off in FP16 and " + percent_text(worst[1], 2) + " in BF16, softmax " +
                 percent_text(softmax[0], 2) + " and " + percent_text(softmax[1], 2) + ".";
   return out;

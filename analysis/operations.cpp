@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "narrow/array/array.hpp"
 #include "narrow/base/error.hpp"
@@ -37,6 +38,9 @@ Numbers gelu_of(std::span<const double> x, const Rounder& r) {
 }
 
 Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r) {
+  if (x.size() != y.size())
+    throw Error("a sum of " + std::to_string(x.size()) + " and " + std::to_string(y.size()) +
+                " values; both sides need as many");
   Numbers z;
   for (std::size_t i = 0; i < x.size(); ++i) z.push_back(r(r(x[i]) + r(y[i])));
   return z;

@@ -21,11 +21,11 @@ using Numbers = std::vector<double>;
 // Elementwise and by rows of `cols`. Every elementary result (a sum, a product, exp, a root) is rounded once.
 Numbers exp_of(std::span<const double> x, const Rounder& r);
 Numbers log_of(std::span<const double> x, const Rounder& r);
-Numbers gelu_of(std::span<const double> x, const Rounder& r);  // x/2 (1 + erf(x / sqrt 2))
-Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r);
-Numbers sum_of(std::span<const double> x, std::size_t cols, const Rounder& r);       // one after the other
-Numbers variance_of(std::span<const double> x, std::size_t cols, const Rounder& r);  // in two passes
-Numbers softmax_of(std::span<const double> x, std::size_t cols, const Rounder& r);   // largest subtracted first
+Numbers gelu_of(std::span<const double> x, const Rounder& r);                            // x/2 (1 + erf(x / sqrt 2))
+Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r);  // of equal sizes, else Error
+Numbers sum_of(std::span<const double> x, std::size_t cols, const Rounder& r);           // one after the other
+Numbers variance_of(std::span<const double> x, std::size_t cols, const Rounder& r);      // in two passes
+Numbers softmax_of(std::span<const double> x, std::size_t cols, const Rounder& r);       // largest subtracted first
 Numbers layer_norm_of(std::span<const double> x, std::size_t cols, const Rounder& r);
 Numbers cross_entropy_of(std::span<const double> x, std::size_t cols,
                          const Rounder& r);  // of the largest logit's class

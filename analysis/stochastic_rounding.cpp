@@ -131,7 +131,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       "share of the updates, mean of " + std::to_string(runs) + " runs", "%", AxisScale::linear, 0.0, 160.0, {}, {}};
   for (const Mode& mode : modes)
     kept_panel.series.push_back({mode.name, Draw::line_points, {}, {}, {}, {}, {}, mode.colour});
-  double never = 0, at_chosen = 0, lost_with_8 = 0;
+  // The largest updates of which nothing arrives, by mode: 0 when some of every update arrives.
+  double never = 0, random_never = 0, lost_with_8 = 0, at_chosen = 0;
   const double chosen = std::ldexp(1.0, -(m + 5));
   const int octaves = 13;
   for (int half = 2 * octaves; half >= 0; --half) {  // from small to large, two updates an octave: 1 and 1.5 times 2^-k
@@ -144,6 +145,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       kept_panel.series[i].x.push_back(update);
       kept_panel.series[i].y.push_back(100 * k.mean);
       if (i == 0 && k.mean == 0) never = update;
+      if (i == 1 && k.mean == 0) random_never = update;
       if (i == 1 && update == chosen) at_chosen = k.mean;
       if (i == 2 && k.mean == 0) lost_with_8 = update;
     }
@@ -188,15 +190,17 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Plot plot{"rounding", "", "", {}, 3, 0, ""};
   plot.panels = {walk_panel(format, name, chosen * 4, std::min(most, 1000), std::min(runs, 32), seed), kept_panel,
                  bias_panel};
-  plot.title =
-      "Rounding to nearest loses all updates up to " + power(never) + " of the weight, stochastic rounding none";
+  const std::string lost = never > 0 ? "all updates up to " + power(never) + " of the weight" : "no update entirely";
+  plot.title = "Rounding to nearest loses " + lost + ", stochastic rounding " +
+               (random_never > 0 ? "up to " + power(random_never) : "none");
   plot.subtitle = "A weight of 1 held in " + name + ", updates added one by one, no master copy";
   out.plots = {plot};
   out.tables = {kept_table, bits_table};
-  out.finding = "A weight of 1 in " + name + " loses every update of " + power(never) +
-                " or less to rounding to nearest; stochastic rounding lets " + percent_text(at_chosen, 3) +
-                " of updates of " + power(chosen) + " arrive on average, but with 8 random bits nothing below " +
-                power(2 * lost_with_8) + ".";
+  out.finding = "A weight of 1 in " + name + " loses " + lost + " to rounding to nearest; stochastic rounding lets " +
+                percent_text(at_chosen, 3) + " of updates of " + power(chosen) + " arrive on average, " +
+                (lost_with_8 > 0 ? "but with 8 random bits nothing below " + power(2 * lost_with_8)
+                                 : "and with 8 random bits something of each") +
+                ".";
   return out;
 }
 

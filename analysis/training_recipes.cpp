@@ -1,4 +1,5 @@
 // Which recipes train as well as FP32, and which of the operations that they keep wide must stay so?
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -53,7 +54,10 @@ Table table_of(const std::string& name, const std::string& title, const std::vec
        fixed_column(has_accuracy ? "held out, right" : "held out, loss", has_accuracy ? "%" : "", has_accuracy ? 1 : 3),
        integer_column("skipped steps"), text_column("as good as fp32"), text_column("first Inf or NaN")},
       {},
-      "final loss: mean of the last 20 steps; mean, lowest and highest over the seeds",
+      "final loss: mean of the last 20 steps; mean, lowest and highest over the seeds; as good as fp32: no run broke, "
+      "and the mean is above FP32's highest by no more than FP32's spread over the seeds, or 2 % of its loss where "
+      "that "
+      "is more",
       {}};
   for (const Tried& tried : all) {
     double best = train::not_measured, held = 0;
@@ -107,14 +111,61 @@ Panel curves_of(const std::string& title, const std::vector<Tried>& all,
   Panel p;
   p.title = title;
   p.x = {"step", "", AxisScale::linear, {}, {}, {}, {}};
-  p.y = {"loss, mean of 20 steps", "", AxisScale::linear, {}, {}, {}, {}};
+  const std::size_t window = std::min<std::size_t>(20, all.front().runs.front()->rows.size());
+  p.y = {"loss, mean of " + std::to_string(window) + " steps", "", AxisScale::linear, {}, {}, {}, {}};
   for (const auto& [recipe, colour] : chosen)
     for (const Tried& t : all)
       if (t.recipe == recipe) {
-        const Curve c = loss_curve(*t.runs.front(), 20);
+        const Curve c = loss_curve(*t.runs.front(), window);
+        if (c.x.empty()) continue;  // it broke before
         p.series.push_back({recipe, Draw::line, c.x, c.y, {}, {}, {}, colour, recipe == "fp32"});
       }
   return p;
+}
+
+// More runs that broke cost more, then a higher loss.
+bool costs_more(const Tried& x, const Tried& y) {
+  return x.spread.broke != y.spread.broke ? x.spread.broke > y.spread.broke : x.spread.mean > y.spread.mean;
+}
+
+std::size_t count_good(const std::vector<Tried>& all) {
+  std::size_t good = 0;
+  for (const Tried& t : all) good += t.recipe != "fp32" && is_as_good(t.spread, all.front().spread) ? 1 : 0;
+  return good;
+}
+
+std::string count_text_of(const std::vector<Tried>& all) {
+  return std::to_string(count_good(all)) + " of " + std::to_string(all.size() - 1);
+}
+
+std::string finding_of(const std::vector<Tried>& digits, const std::vector<Tried>& keepers) {
+  const LossSpread& reference = digits.front().spread;
+  std::string text = count_text_of(digits) + " recipes train digits as well as FP32 (loss " +
+                     significant_text(reference.mean, 3) + ")";
+  std::string broken;
+  const Tried* worst = nullptr;  // of those that came to an end
+  for (const Tried& t : digits) {
+    if (t.recipe == "fp32") continue;
+    if (t.spread.broke > 0) broken += (broken.empty() ? "" : ", ") + t.recipe;
+    else if (worst == nullptr || costs_more(t, *worst)) worst = &t;
+  }
+  if (!broken.empty()) text += "; Inf or NaN ends runs of " + broken;
+  if (worst != nullptr && !is_as_good(worst->spread, reference))
+    text += std::string("; the worst") + (broken.empty() ? ", " : " of the others, ") + worst->recipe + ", ends at " +
+            significant_text(worst->spread.mean, 3);
+  const Tried *base = nullptr, *keeper = nullptr;  // the operation whose move costs most
+  for (const Tried& t : keepers) {
+    if (t.recipe == "fp8-current") base = &t;
+    if (t.recipe.starts_with("fp8-current-") && (keeper == nullptr || costs_more(t, *keeper))) keeper = &t;
+  }
+  if (base != nullptr && keeper != nullptr) {
+    const auto ends = [](const Tried& t) {
+      return t.spread.broke > 0 ? std::string("Inf or NaN") : "loss " + significant_text(t.spread.mean, 3);
+    };
+    text += "; of FP8's keepers " + keeper->recipe.substr(12) + " costs most when it is moved (" + ends(*keeper) +
+            " instead of " + ends(*base) + ")";
+  }
+  return text + ".";
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {
@@ -141,26 +192,13 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       try_all(small_lm("fp32", 1, lm_steps), ablations,
               std::min<std::uint64_t>(seeds, parameters.by_effort(1u, 2u, 5u)), progress, 0.45, 1);
 
-  std::size_t good = 0;
-  const Tried* worst = nullptr;
-  for (const Tried& t : digits) {
-    if (t.recipe == "fp32") continue;
-    good += is_as_good(t.spread, digits.front().spread) ? 1 : 0;
-    if (t.spread.broke == 0 && (worst == nullptr || t.spread.mean > worst->spread.mean)) worst = &t;
-  }
-  const Tried* keeper = nullptr;  // the operation whose move costs most
-  for (const Tried& t : keepers)
-    if (t.recipe.starts_with("fp8-current-") && (keeper == nullptr || !(t.spread.mean <= keeper->spread.mean)))
-      keeper = &t;
-
   Outcome out;
   out.tables = {table_of("digits", "Handwritten digits, an MLP: final loss by recipe", digits, true),
                 table_of("keepers", "Byte-level language model: what happens when one more operation becomes narrow",
                          keepers, false)};
-  const std::string count = std::to_string(good) + " of " + std::to_string(digits.size() - 1);
   Plot losses{
       "final_loss",
-      count + " recipes train digits as well as FP32",
+      count_text_of(digits) + " recipes train digits as well as FP32",
       "Left: all recipes; right: one operation after the other that recipes keep wide made narrow; the line is FP32",
       {panel_of("digits, " + std::to_string(steps) + " steps", digits),
        panel_of("small language model, " + std::to_string(lm_steps) + " steps", keepers)},
@@ -168,8 +206,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       0,
       ""};
   Plot curves{"curves",
-              "Most losses lie on one curve, step by step",
-              "Seed 1, mean of 20 steps",
+              "As low as FP32 in the end: " + count_text_of(digits) + " recipes on digits, " + count_text_of(keepers) +
+                  " on text",
+              "Seed 1",
               {curves_of("digits", digits,
                          {{"fp32", ink},
                           {"bf16-amp", orange},
@@ -187,16 +226,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
               0,
               ""};
   out.plots = {losses, curves};
-  const Tried& reference = digits.front();
-  out.finding = count + " recipes end on digits within the seeds' spread of FP32 (loss " +
-                significant_text(reference.spread.mean, 3) + ")";
-  if (worst != nullptr && !is_as_good(worst->spread, reference.spread))
-    out.finding += "; the worst, " + worst->recipe + ", ends at " + significant_text(worst->spread.mean, 3);
-  if (keeper != nullptr)
-    out.finding += "; of FP8's keepers " + keeper->recipe.substr(12) + " costs most when it is moved (loss " +
-                   significant_text(keeper->spread.mean, 3) + " instead of " +
-                   significant_text(keepers[6].spread.mean, 3) + ")";
-  out.finding += ".";
+  out.finding = finding_of(digits, keepers);
   return out;
 }
 
@@ -209,7 +239,7 @@ const Register entered(
                      "bf16-pure-kahan+fp8-current+fp8-delayed+fp8-block+mxfp8+fp8-noscale+int8",
                      "recipes of `narrow train --list-recipes` with + between"),
       integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
-      integer_parameter("lm_steps", {60, 200, 600}, 20, 1e6, "training steps of the language model"),
+      integer_parameter("lm_steps", {60, 200, 600}, 2, 1e6, "training steps of the language model"),
       integer_parameter("seeds", {2, 3, 5}, 1, 100, "runs a recipe")},
      run});
 

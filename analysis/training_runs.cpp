@@ -114,11 +114,10 @@ bool is_as_good(const LossSpread& x, const LossSpread& reference) {
 
 Curve loss_curve(const RunResult& run, std::size_t window) {
   Curve c;
-  double sum = 0;
   for (std::size_t i = 0; i < run.rows.size(); ++i) {
-    sum += run.rows[i].loss;
-    if (i >= window) sum -= run.rows[i - window].loss;
     if (i + 1 < window) continue;
+    double sum = 0;  // of this window alone: a step of Inf or NaN spoils the windows with it and no others
+    for (std::size_t k = i + 1 - window; k <= i; ++k) sum += run.rows[k].loss;
     c.x.push_back(static_cast<double>(run.rows[i].step));
     c.y.push_back(sum / static_cast<double>(window));
   }

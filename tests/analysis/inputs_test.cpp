@@ -109,6 +109,23 @@ TEST_CASE("analysis: a log without a column is refused by its name") {
   CHECK(error_text([] { analysis::load_logs(); }) == "the log fp16 has no column grad_amax");
 }
 
+TEST_CASE("analysis: a log without rows is refused and a short one is not found where more steps are needed") {
+  const auto with_rows = [](const std::string& rows) {
+    return R"({"runs":[{"name":"fp16","dtype":"float16","init_scale":null,"growth_interval":null,)"
+           R"("columns":["loss","scale","found_inf","grad_amax","score_amax"],"rows":[)" +
+           rows + "]}]}";
+  };
+  {
+    const test::WithData data("torch/logs.json", with_rows(""));
+    CHECK(error_text([] { analysis::load_logs(); }) == "the log fp16 has no rows; a log has one a step");
+  }
+  const test::WithData data("torch/logs.json", with_rows("[1,1,0,1,1],[1,1,0,1,1]"));
+  const std::vector<analysis::TrainingLog> logs = analysis::load_logs();
+  CHECK(analysis::find_log(logs, "fp16") != nullptr);
+  CHECK(analysis::find_log(logs, "fp16", 2) != nullptr);
+  CHECK(analysis::find_log(logs, "fp16", 3) == nullptr);
+}
+
 TEST_CASE("analysis: the recording of the GPU and the values in the files agree binade by binade") {
   const std::optional<Recording> r = analysis::load_recording();
   REQUIRE(r);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "inputs.hpp"
+#include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 
 using namespace analysis;
@@ -44,6 +45,7 @@ TEST_CASE("analysis: the reference of every operation is its formula in double")
   CHECK(gelu_of(Numbers{0}, {})[0] == 0);
   CHECK(std::fabs(gelu_of(Numbers{1}, {})[0] - 0.8413447460685429) < 1e-15);
   CHECK(add_of(Numbers{1}, Numbers{0x1p-9}, {&bf16})[0] == 1);
+  CHECK_THROWS_AS(add_of(Numbers{1, 2}, Numbers{1}, {}), narrow::Error);
 }
 
 TEST_CASE("analysis: what underflows before a logarithm or overflows in exp is not finite") {
