@@ -91,7 +91,8 @@ Measurement fp16_floor(const Study& study) {
                      " systems flush them; stay non-zero and mean error by binade, kept: ";
   for (const int e : {-15, -20, -24, -25, -26})
     text += power_text(std::ldexp(1.0, e)) + " " + left_of_binade(e, {}) + "; ";
-  text += "flushed: from 2^-15 down " + left_of_binade(-15, {.subnormals = Subnormals::flush_results});
+  constexpr Cast flush{.subnormals = Subnormals::flush_results};
+  text += "flushed: 2^-15 " + left_of_binade(-15, flush) + "; 2^-20 " + left_of_binade(-20, flush);
   if (study.recording) {
     ExponentHistogram all;
     for (const RecordedPass* p : plain_passes(*study.recording)) all.merge(from_pass(*p).all);
@@ -103,7 +104,7 @@ Measurement fp16_floor(const Study& study) {
       if (e >= fp16.min_quantum_exponent() - 1) kept += n;
     }
     text += "; of the recorded gradients below the smallest normal " + share(kept / std::max(small, 1.0)) +
-            " stay non-zero, flushed none";
+            " stay non-zero where subnormals are kept";
   }
   return {text, judge_parts(flushing, std::size(systems))};
 }

@@ -202,8 +202,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   out.tables = {lost, arrived, training};
   out.plots = {{"updates",
-                "BF16 shows no update below " + power(b.all) + " of its weight; with small steps it ends " +
-                    loss(pure) + ", FP32 " + loss(wide),
+                "BF16 shows no update below " + power(b.all) + " of its weight; its loss ends at " + loss(pure) +
+                    ", FP32's at " + loss(wide),
                 "Left: one update; middle: many; right: an MLP on 8x8 digits, AdamW at " +
                     significant_text(parameters.real("rate"), 3) + " of its usual rate",
                 {one, many, curves},
@@ -212,8 +212,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 ""}};
   out.finding = "Every update up to " + power(b.all) + " of the weight is lost in BF16 (FP16: " + power(h.all) +
                 "), and some up to " + power(b.some) + " (FP16: " + power(h.some) +
-                "); on digits with a small learning rate pure BF16 ends " + loss(pure) + " where FP32 ends " +
-                loss(wide) + ", and with stochastic rounding " + loss(rescued) + ".";
+                "); on digits with a small learning rate pure BF16 ends at loss " + loss(pure) +
+                " where FP32 ends at " + loss(wide) + ", and with stochastic rounding at " + loss(rescued) + ".";
   return out;
 }
 

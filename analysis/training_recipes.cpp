@@ -160,9 +160,9 @@ std::string finding_of(const std::vector<Tried>& digits, const std::vector<Tried
   }
   if (base != nullptr && keeper != nullptr) {
     const auto ends = [](const Tried& t) {
-      return t.spread.broke > 0 ? std::string("Inf or NaN") : "loss " + significant_text(t.spread.mean, 3);
+      return t.spread.broke > 0 ? std::string("Inf or NaN") : significant_text(t.spread.mean, 3);
     };
-    text += "; of FP8's keepers " + keeper->recipe.substr(12) + " costs most when it is moved (" + ends(*keeper) +
+    text += "; of FP8's keepers " + keeper->recipe.substr(12) + " costs most when it is moved (loss " + ends(*keeper) +
             " instead of " + ends(*base) + ")";
   }
   return text + ".";

@@ -1,0 +1,105 @@
+// The experiments that train, with a few steps: they run, their rows are well formed, and their numbers repeat.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiment.hpp"
+#include "training_runs.hpp"
+
+using namespace analysis;
+using narrow::Cell;
+using narrow::Table;
+
+namespace {
+
+Outcome run(const std::string& name, const std::vector<std::string>& settings) {
+  const Experiment& e = require_experiment(name);
+  Progress nobody;
+  return run_experiment(e, Parameters(e, settings, Effort::fast), nobody);  // throws where a row is not well formed
+}
+
+std::string all_cells(const Outcome& o) {
+  std::string text = o.finding;
+  for (const Table& t : o.tables)
+    for (const auto& row : t.rows)
+      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::plain_text(t.columns[i], row[i]) + ",";
+  return text;
+}
+
+// The loss of a run of digits that is made here, outside of the store that experiments share.
+double fresh_loss(const std::string& recipe, std::uint64_t steps, double rate) {
+  narrow::train::RunRequest request;
+  request.recipe = narrow::train::require_recipe(recipe);
+  request.steps = steps;
+  request.optimiser = narrow::train::settings_of(request.task).optimiser;
+  request.optimiser->learning_rate *= rate;
+  return narrow::train::run_training(request).final_loss;
+}
+
+const std::vector<Cell>& row_of(const Table& t, const std::string& first) {
+  for (const auto& row : t.rows)
+    if (std::get<std::string>(row[0]) == first) return row;
+  FAIL("no row " << first);
+  return t.rows[0];
+}
+
+}  // namespace
+
+TEST_CASE("analysis: master_weights runs, repeats, and its losses are those of the same training elsewhere") {
+  const std::vector<std::string> few = {"samples=200", "updates=64", "steps=20", "seeds=1"};
+  const Outcome o = run("master_weights", few);
+  CHECK(all_cells(o) == all_cells(run("master_weights", few)));
+  REQUIRE(o.tables.size() == 3);
+  const Table &arrived = o.tables[1], &training = o.tables[2];
+  CHECK(training.rows.size() == 6);
+  for (const char* recipe : {"fp32", "bf16-pure"})
+    CHECK(std::get<double>(row_of(training, recipe)[1]) == fresh_loss(recipe, 20, 0.05));
+  // The updates that were made: no more than asked for, and no more than half of the weight.
+  REQUIRE(arrived.columns[1].name == "updates");
+  for (const auto& row : arrived.rows) {
+    const auto used = std::get<std::int64_t>(row[1]);
+    CHECK(used >= 1);
+    CHECK(used <= 64);
+    CHECK(static_cast<double>(used) * std::get<double>(row[0]) <= 0.5);
+  }
+  CHECK(std::get<std::int64_t>(arrived.rows.front()[1]) == 64);
+  CHECK(std::get<std::int64_t>(arrived.rows.back()[1]) == 32);  // 2^-6 of the weight
+}
+
+TEST_CASE("analysis: training_recipes runs, repeats, and adds FP32 to compare with") {
+  const std::vector<std::string> few = {"recipes=bf16-amp+fp8-noscale", "steps=20", "lm_steps=2", "seeds=1"};
+  const Outcome o = run("training_recipes", few);
+  CHECK(all_cells(o) == all_cells(run("training_recipes", few)));
+  REQUIRE(o.tables.size() == 2);
+  const Table &digits = o.tables[0], &keepers = o.tables[1];
+  REQUIRE(digits.rows.size() == 3);
+  CHECK(std::get<std::string>(digits.rows[0][0]) == "fp32");
+  CHECK(std::get<std::string>(row_of(digits, "fp32")[7]) == "yes");
+  CHECK(std::get<double>(row_of(digits, "bf16-amp")[1]) == fresh_loss("bf16-amp", 20, 1));
+  CHECK(keepers.rows.size() == 11);
+  for (const Table& t : o.tables)
+    for (const auto& row : t.rows) {
+      CAPTURE(std::get<std::string>(row[0]));
+      const std::string& good = std::get<std::string>(row[7]);
+      const bool is_word = good == "yes" || good == "no" || good == "broke";
+      CHECK(is_word);
+      CHECK(std::isnan(std::get<double>(row[1])) == (good == "broke"));
+    }
+  CHECK(o.finding.find(" of 2 recipes train digits as well as FP32") == 1);
+  CHECK(o.finding.find("of FP8's keepers") != std::string::npos);
+}
+
+// One NaN in the middle: the windows with it are NaN, and those after it are not.
+TEST_CASE("analysis: a loss curve recovers from a step of NaN") {
+  narrow::train::RunResult r;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    narrow::train::StepRow row;
+    row.step = i, row.loss = i == 4 ? std::numeric_limits<double>::quiet_NaN() : 1.0;
+    r.rows.push_back(row);
+  }
+  const Curve c = loss_curve(r, 3);
+  REQUIRE(c.y.size() == 8);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(c.y[i]) == (i >= 2 && i <= 4));
+}
