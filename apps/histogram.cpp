@@ -164,7 +164,7 @@ Action declare(Arguments& arguments) {
 
 }  // namespace
 
-const Command histogram_command{"histogram", "binades of tensors over the ranges of formats, as CSV or as bars in text",
-                                "narrow histogram grads.safetensors --tensors attn -o counts.csv", declare};
+const Command histogram_command{"histogram", "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
+                                "narrow histogram grads.safetensors --tensors attn -o binades.svg", declare};
 
 }  // namespace app

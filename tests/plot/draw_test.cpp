@@ -57,9 +57,9 @@ TEST_CASE("plot: gnuplot draws every kind of plot as PNG and as SVG") {
 // gnuplot runs what stands in backquotes of a double-quoted text, and takes {..}, ^, _ and @ as signs of its own.
 TEST_CASE("plot: no text of a plot is a command of gnuplot") {
   Plot plot = all_kinds()[0];
-  plot.title = "'; system('touch /tmp/x') `id` \"`id`\" {/Bold b} @a \\n a_b";
+  plot.title = "'; system('touch x') `id` \"`id`\" {/Bold b} @a \\n a_b";
   const std::string script = gnuplot_script(lay_out(plot), PictureKind::png, 1);
-  CHECK(contains(script, "'''; system(''touch /tmp/x'') `id` \"`id`\" \\{/Bold b\\} \\@a \\\\n a\\_b'"));
+  CHECK(contains(script, "'''; system(''touch x'') `id` \"`id`\" \\{/Bold b\\} \\@a \\\\n a\\_b'"));
   plot.title = "line\nbreak\rhere";
   CHECK(contains(gnuplot_script(lay_out(plot), PictureKind::png, 1), "'line break here'"));
   if (has_gnuplot()) CHECK_NOTHROW(draw(plot, PictureKind::png));

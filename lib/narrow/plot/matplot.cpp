@@ -4,7 +4,9 @@
 #include <matplot/matplot.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -95,10 +97,10 @@ std::string draw_by_matplot(const Scene& scene, PictureKind kind) {
   for (const Shape& shape : scene.shapes) std::visit(pen, shape);
 
   // It writes files only.
-  std::string path = "/tmp/narrow_plot_XXXXXX";
+  std::string path = (std::filesystem::temp_directory_path() / "narrow_plot_XXXXXX").string();
   path += kind == PictureKind::png ? ".png" : ".svg";
   const int file = mkstemps(path.data(), 4);
-  if (file < 0) throw Error("Matplot++: no temporary file can be made in /tmp");
+  if (file < 0) throw Error("Matplot++: no temporary file can be made as '" + path + "'");
   close(file);
   figure->save(path);
   std::ifstream picture(path, std::ios::binary);
