@@ -186,10 +186,14 @@ int check(const GpuRequest& request) {
   return totals.mismatches == 0 ? 0 : 1;
 }
 
+std::string origin_lines(const narrow::GoldenOrigin& o) {
+  return "# gpu " + o.gpu + "\n# driver " + o.driver + "\n# toolkit " + o.toolkit + "\n# date " + o.date +
+         "\n# command " + o.command + "\n";
+}
+
 // Conversions by their hash over all inputs, products by inputs, plan and hash of the output.
 void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
-  const std::string head = "# gpu " + o.gpu + "\n# driver " + o.driver + "\n# toolkit " + o.toolkit + "\n# date " +
-                           o.date + "\n# command " + o.command + "\n";
+  const std::string head = origin_lines(o);
   std::string text = head + "name\tunit\tcount\thash\n";
   const narrow::GpuReport add = [&](const narrow::GpuCheckResult& r) {
     text += r.name + "\t" + r.unit + "\t" + std::to_string(r.count) + "\t" +
@@ -210,6 +214,22 @@ void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& opt
   write_file(*request.folder + "/products.tsv", text);
 }
 
+// The ladder of every instruction whose products reach the end of its accumulator's range.
+void record_ladders(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
+  std::string text = origin_lines(o) + "instruction\thash\tcolumn 0\n";
+  for (const narrow::Instruction& i : narrow::all_instructions()) {
+    if (!is_wanted(options, i.name()) || !narrow::ladder_reaches(i.formats())) continue;
+    const std::vector<narrow::Code> results = narrow::record_ladder(i);
+    text += i.name() + format_text("\t%016llX\t", static_cast<unsigned long long>(narrow::hash_tile(results)));
+    for (int row = 0; row < narrow::tile_rows; ++row) {
+      const narrow::Code code = results[static_cast<std::size_t>(row * i.columns())];
+      text += format_text(row == 0 ? "%llX" : " %llX", static_cast<unsigned long long>(code));
+    }
+    text += "\n";
+  }
+  write_file(*request.folder + "/ladders.tsv", text);
+}
+
 // Kept in full and kept as hashes of tiles: some thousand and some million dot products.
 constexpr std::size_t full_dots = 4096, hashed_dots = std::size_t{1} << 22;
 
@@ -227,6 +247,7 @@ int record(const GpuRequest& request) {
                                      narrow::record_instruction(i, options.seed, full_dots, hashed_dots / outputs)};
     write_file(*request.folder + "/" + i.name() + ".txt", narrow::write_golden_tiles(golden));
   }
+  record_ladders(request, options, origin);
   record_tables(request, options, origin);
   return 0;
 }

@@ -74,3 +74,43 @@ TEST_CASE("golden: tiles of every family have their recorded hash") {
   });
   wrong.require_none("data/golden");
 }
+
+// Recordings of random tiles fit every floor from -19 to -133 of an FP16 accumulator; the ladder fits one.
+TEST_CASE("golden: the recorded ladders fit the floor of the model and no neighbour of it") {
+  const test::GoldenTable table = test::golden_table("ladders.tsv");
+  REQUIRE(table.origin.size() == 5);
+  std::size_t reaching = 0, sharp = 0;
+  for (const narrow::Instruction& i : narrow::all_instructions()) reaching += narrow::ladder_reaches(i.formats()) ? 1 : 0;
+  REQUIRE(table.rows.size() == reaching);
+  for (const auto& row : table.rows) {
+    REQUIRE(row.size() == 3);
+    const narrow::Instruction i = narrow::find_instruction(row[0]);
+    const narrow::DotModel& model = *narrow::find_dot_model(i.model());
+    CAPTURE(row[0]);
+    const auto ladder = [&](int floor) {
+      narrow::DotModel moved = model;
+      moved.exponent_floor = floor;
+      std::vector<narrow::Code> results;
+      for (int r = 0; r < narrow::tile_rows; ++r)
+        for (int c = 0; c < i.columns(); ++c) {
+          const narrow::TileDot dot = narrow::tile_dot(i, 0, narrow::ladder_tile, r, c);
+          results.push_back(narrow::dot(moved, dot.a, dot.b, dot.c));
+        }
+      return results;
+    };
+    const std::vector<narrow::Code> expected = ladder(model.exponent_floor);
+    CHECK(narrow::hash_tile(expected) == std::stoull(row[1], nullptr, 16));
+    std::istringstream codes(row[2]);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(narrow::tile_rows); ++r) {
+      narrow::Code recorded = ~narrow::Code{0};
+      codes >> std::hex >> recorded;
+      CHECK(recorded == expected[r * static_cast<std::size_t>(i.columns())]);
+    }
+    // FP8 products end above the floor, FP64 has none.
+    if (model.fraction_bits != 25 || i.formats().a.mantissa_bits < 7) continue;
+    CHECK(ladder(model.exponent_floor - 1) != expected);
+    CHECK(ladder(model.exponent_floor + 1) != expected);
+    ++sharp;
+  }
+  CHECK(sharp == 35);
+}

@@ -318,3 +318,44 @@ TEST_CASE("dot: Hopper's FP8 mma.sync converts to FP16 first, where E4M3's subno
   CHECK(probe("hopper.mma.f32.e4m3.e5m2.k32",
               {{p2(-9), p2(15)}, {-p2(-9), p2(15)}, {0, 0}, {0, 0}, {p2(-4), p2(-16)}}) == 0);
 }
+
+namespace {
+
+// Two products, each in a block of its own, with the scales of their blocks; all others are 0 * 0.
+Code scaled_pair(const std::string& name, Product first, std::array<double, 2> first_scales, Product second,
+                 std::array<double, 2> second_scales) {
+  const DotModel& m = model(name);
+  const auto block = static_cast<std::size_t>(m.scale_block), k = static_cast<std::size_t>(m.instruction_k);
+  std::vector<Code> a(k, 0), b(k, 0), sa(k / block, code(1, m.scale)), sb = sa;
+  a[0] = code(first.a, m.a.format), b[0] = code(first.b, m.b.format);
+  a[block] = code(second.a, m.a.format), b[block] = code(second.b, m.b.format);
+  sa[0] = code(first_scales[0], m.scale), sb[0] = code(first_scales[1], m.scale);
+  sa[1] = code(second_scales[0], m.scale), sb[1] = code(second_scales[1], m.scale);
+  return narrow::dot_scaled(m, a, b, sa, sb, 0);
+}
+
+}  // namespace
+
+TEST_CASE("dot: a group of FP4 products that cancel keeps the exponent of its scales") {
+  for (const std::string name : {"blackwell.tcgen05.f32.e2m1.e2m1.nvf4", "rtx-blackwell.mma.f32.e2m1.e2m1.k64.nvf4"}) {
+    const DotModel& m = model(name);
+    const Code one = code(1, m.a.format), minus_one = code(-1, m.a.format), half = code(0.5, m.a.format);
+    const Code large = code(256, m.scale), small = code(p2(-9), m.scale), unit = code(1, m.scale);
+    for (const bool cancels : {true, false}) {
+      std::vector<Code> a(64, 0), b(64, 0);
+      if (cancels) a[0] = one, b[0] = one, a[1] = minus_one, b[1] = one;
+      a[16] = half, b[16] = half;
+      // 2^-2 * 2^-9 * 2^-9 beside an exponent of 8 + 8: 35 bits end at 2^-19
+      CHECK(narrow::dot_scaled(m, a, b, std::vector<Code>{large, small, unit, unit},
+                               std::vector<Code>{large, small, unit, unit}, 0) == (cancels ? 0 : f32(p2(-20))));
+    }
+  }
+}
+
+TEST_CASE("dot: a group of FP4 products counts with an exponent of at least -139") {
+  for (const std::string name : {"blackwell.tcgen05.f32.e2m1.e2m1.mxf4", "rtx-blackwell.mma.f32.e2m1.e2m1.k64.mxf4"})
+    for (int k = 150; k <= 200; ++k) {
+      CAPTURE(k);  // 2^-149 - 2^-k: 0 while 2^-k is kept, 35 bits below 2^-139
+      CHECK(scaled_pair(name, {1, 1}, {p2(-74), p2(-75)}, {-1, 1}, {p2(-75), p2(-(k - 75))}) == (k <= 174 ? 0u : 1u));
+    }
+}

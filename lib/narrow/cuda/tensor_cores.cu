@@ -38,10 +38,10 @@ __global__ void __launch_bounds__(256) fill_tiles(FillRequest r) {
   const int a_count = tile_rows * r.k, b_count = r.columns * r.k, c_count = tile_rows * r.columns;
   for (int i = static_cast<int>(threadIdx.x); i < a_count; i += 256)
     store_code(r.a, r.a_bytes, static_cast<long long>(blockIdx.x) * a_count + i,
-               as_word(tile_operand(plan, r.formats.a, false, i / r.k, i % r.k), r.low_bits));
+               as_word(tile_operand(plan, r.formats.a, false, i / r.k, i % r.k, r.k), r.low_bits));
   for (int i = static_cast<int>(threadIdx.x); i < b_count; i += 256)
     store_code(r.b, r.b_bytes, static_cast<long long>(blockIdx.x) * b_count + i,
-               as_word(tile_operand(plan, r.formats.b, true, i / r.k, i % r.k), r.low_bits));
+               as_word(tile_operand(plan, r.formats.b, true, i / r.k, i % r.k, r.k), r.low_bits));
   for (int i = static_cast<int>(threadIdx.x); i < c_count; i += 256)
     store_code(r.c, r.c_bytes, static_cast<long long>(blockIdx.x) * c_count + i,
                tile_addend(plan, r.formats.c, i / r.columns, i % r.columns));
@@ -192,7 +192,9 @@ GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::
     bench.run(first, count);
     bench.compare(first, count, tally.get(), scalar);
   }
-  GpuCheckResult result{i.name() + (scalar ? " (scalar)" : ""), "dots", tiles * outputs, 0, timer.stop(), 0, {}};
+  bench.run(ladder_tile, 1);
+  bench.compare(ladder_tile, 1, tally.get(), scalar);
+  GpuCheckResult result{i.name() + (scalar ? " (scalar)" : ""), "dots", (tiles + 1) * outputs, 0, timer.stop(), 0, {}};
   Tally seen;
   tally.download(&seen, 1);
   result.mismatches = seen.mismatches;
@@ -224,6 +226,12 @@ RecordedTiles record_instruction(const Instruction& i, std::uint64_t seed, std::
   recorded.full = bench.results(0);
   recorded.full.resize(std::min(full, recorded.full.size()));
   return recorded;
+}
+
+std::vector<Code> record_ladder(const Instruction& i) {
+  TileBench bench(i, model_of(i), 0, 1);
+  bench.run(ladder_tile, 1);
+  return bench.results(0);
 }
 
 }  // namespace narrow

@@ -25,5 +25,6 @@ struct RecordedTiles {
   std::vector<std::uint64_t> hashes;
 };
 RecordedTiles record_instruction(const Instruction& i, std::uint64_t seed, std::size_t full, std::size_t tiles);
+std::vector<Code> record_ladder(const Instruction& i);  // all results of the ladder, in row order
 
 }  // namespace narrow

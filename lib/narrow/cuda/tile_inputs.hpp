@@ -24,8 +24,16 @@ enum class TileFamily : std::uint8_t {
   subnormals,
   carries,        // every mantissa bit set, one sign
   rare_specials,  // an Inf here and there, with zeros that make it NaN
+  floor_ladder,   // one tile of its own: see ladder_tile
 };
-inline constexpr int tile_families = 16;
+inline constexpr int tile_families = 16;  // of the tiles by number; the ladder is not among them
+
+// How low the largest exponent can be: two products and a zero addend, the first at the end of the accumulator's range,
+// the second 2^-1, 2^-2, .. 2^-64 of it from row to row. Only while the second is not cut does it move the rounding of
+// the first, so the row where that ends tells the floor.
+//   to nearest   2^(q - 1) + 2^-k: 2^q while 2^-k is kept, else a tie that goes to 0      q: quantum of the accumulator
+//   toward zero  2^q       - 2^-k: 0 while 2^-k is kept, else 2^q
+inline constexpr std::uint64_t ladder_tile = 1ull << 40;
 
 // The rule for scale-d = 0 (wgmma): in the last of every eight rounds through the families, c counts as zero.
 constexpr bool tile_drops_addend(std::uint64_t tile) noexcept { return tile / tile_families % 8 == 7; }
@@ -39,6 +47,7 @@ struct TilePlan {
   TileFamily family = TileFamily::any_bits;
   int centre_a = 0, centre_b = 0, width = 0;  // exponents are centre - 0 .. width
   int addend_low = -30, addend_high = 8;      // exponent of c, from the sum of the centres
+  int step_a = 0, step_b = 0;                 // ladder: exponents of the second product's factors in row 0
 };
 
 namespace detail {
@@ -70,13 +79,44 @@ constexpr Code special_near(const Format& f, std::uint64_t random) noexcept {
   return f.has_nan() ? f.nan_code((random & 1) != 0) : f.max_code((random & 1) != 0);
 }
 
+// FP16 accumulators round to nearest, the others toward zero.
+constexpr TilePlan plan_ladder(const TileFormats& f) noexcept {
+  TilePlan p;
+  p.family = TileFamily::floor_ladder;
+  const bool nearest = f.c.mantissa_bits == 10;
+  const int first = f.c.min_quantum_exponent() - (nearest ? 1 : 0), lowest_b = f.b.min_quantum_exponent();
+  p.centre_a = first / 2, p.centre_b = first - p.centre_a;
+  p.step_b = lowest_b < first / 2 - 1 ? (lowest_b > -75 ? lowest_b : -75) : lowest_b;
+  p.step_a = first - 1 - p.step_b;
+  p.width = nearest ? 0 : 1;  // the second product is negative
+  return p;
+}
+
+// Even k hold the first factor of every row, odd ones the second; B picks one of each, another pair in every column.
+constexpr Code ladder_operand(const TilePlan& p, const Format& f, bool is_b, int line, int k, int products) noexcept {
+  if (f.is_integer()) return 0;
+  const bool second = (k & 1) != 0;
+  if (!is_b) return code_near(f, second && p.width != 0, second ? p.step_a - line : p.centre_a, 0);
+  const int pairs = products / 2, chosen = second ? line / pairs % pairs : line % pairs;
+  return k / 2 == chosen ? code_near(f, false, second ? p.step_b : p.centre_b, 0) : f.zero_code((line & 4) != 0);
+}
+
 }  // namespace detail
+
+// Whether products of these types reach the end of the accumulator's range: the ladder has two rungs at least.
+constexpr bool ladder_reaches(const TileFormats& f) noexcept {
+  if (f.c.is_integer()) return false;
+  const TilePlan p = detail::plan_ladder(f);
+  return p.centre_a >= f.a.min_quantum_exponent() && p.centre_b >= f.b.min_quantum_exponent() &&
+         p.step_a - 1 >= f.a.min_quantum_exponent() && p.step_a <= f.a.max_exponent();
+}
 
 constexpr TilePlan plan_tile(const TileFormats& f, std::uint64_t seed, std::uint64_t instruction,
                              std::uint64_t tile) noexcept {
   using enum TileFamily;
   TilePlan p;
   p.key = mix_bits(random_bits(seed, instruction) + mix_bits(tile));
+  if (tile == ladder_tile) return detail::plan_ladder(f);
   p.family = static_cast<TileFamily>(tile % tile_families);
   const std::uint64_t r = mix_bits(p.key);
   const auto random = [&](int shift, int low, int high) { return detail::between(r >> shift & 0xFFFF, low, high); };
@@ -113,9 +153,10 @@ constexpr TilePlan plan_tile(const TileFormats& f, std::uint64_t seed, std::uint
   return p;
 }
 
-// The code of an operand: line is the row of A or the column of B.
-constexpr Code tile_operand(const TilePlan& p, const Format& f, bool is_b, int line, int k) noexcept {
+// The code of an operand: line is the row of A or the column of B; products: of one output.
+constexpr Code tile_operand(const TilePlan& p, const Format& f, bool is_b, int line, int k, int products) noexcept {
   using enum TileFamily;
+  if (p.family == floor_ladder) return detail::ladder_operand(p, f, is_b, line, k, products);
   const std::uint64_t lane = p.key + (is_b ? 0x5851F42D4C957F2Dull : 0);
   const bool second = p.family == cancellation && (k & 1) != 0;  // the partner of k - 1
   const std::uint64_t r =
@@ -158,6 +199,7 @@ constexpr Code tile_operand(const TilePlan& p, const Format& f, bool is_b, int l
 
 constexpr Code tile_addend(const TilePlan& p, const Format& f, int row, int column) noexcept {
   using enum TileFamily;
+  if (p.family == floor_ladder) return f.zero_code((column & 1) != 0 && f.has_sign && !f.is_integer());
   const std::uint64_t r = random_bits(p.key + 0x14057B7EF767814Full,
                                       static_cast<std::uint64_t>(row) * 1024 + static_cast<std::uint64_t>(column));
   if (p.family == any_bits || f.is_integer()) return r & f.code_mask();

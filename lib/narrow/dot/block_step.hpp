@@ -15,17 +15,20 @@ constexpr Unpacked scale_of(Code code, const Format& f) noexcept {
 }
 constexpr Code scale_one(const Format& f) noexcept { return static_cast<Code>(f.bias) << f.mantissa_bits; }
 
-// Terms in order, c last, aligned and added as in fused_step.
+// The exponent of a term that does not count for the largest.
+inline constexpr int no_exponent = -(1 << 20);
+
+// Terms in order, c last, aligned and added as in fused_step. A term that is zero may still have an exponent.
 template <class Watch>
 constexpr Code add_terms(const DotModel& m, std::span<const DotTerm> terms, Watch&& watch) noexcept {
   int largest = m.exponent_floor;
   for (const DotTerm& t : terms)
-    if (t.significand != 0 && t.exponent > largest) largest = t.exponent;
+    if (t.exponent > largest) largest = t.exponent;
   watch.largest(largest);
   const int lowest = largest - m.fraction_bits;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < terms.size(); ++i) {
-    if (terms[i].significand == 0) continue;
+    if (terms[i].exponent == no_exponent) continue;
     const std::uint64_t kept = cut_term(terms[i], lowest);
     watch.term(i, terms[i], kept);
     sum += terms[i].negative ? -static_cast<std::int64_t>(kept) : static_cast<std::int64_t>(kept);
@@ -39,7 +42,8 @@ constexpr Code add_terms(const DotModel& m, std::span<const DotTerm> terms, Watc
 
 // block_fused: every product's exponent counts its two scales (e8m0), c is not scaled.
 // block_groups: 16 products are summed exactly and multiplied exactly by the significands of their scales; the group
-// counts with the exponents of the scales alone, however large the sum is (up to 576). Groups and c are then fused.
+// counts with the exponents of the scales alone, however large the sum is (up to 576), and also where its products cancel
+// to nothing; a group counts for nothing only when all its products or a scale are zero. Groups and c are then fused.
 // Scales: one code for each scale_block products of the step. At most 64 products.
 template <class Watch = NoWatch>
 constexpr Code block_step(const DotModel& m, std::span<const Code> a, std::span<const Code> b,
@@ -58,10 +62,12 @@ constexpr Code block_step(const DotModel& m, std::span<const Code> a, std::span<
     if (sa.is_nan() || sb.is_nan()) specials.nan = true;
     DotTerm sum;  // of the products of a group, exact: all have the same unit place in e2m1's few binades
     std::int64_t total = 0;
+    bool any = false;
     for (std::size_t k = i; k < a.size() && k < i + group; ++k) {
       const Unpacked x = unpack(a[k], fa), y = unpack(b[k], fb);
       specials.product(x, y);
       const DotTerm p = detail::product_of(x, fa, y, fb);
+      any = any || p.significand != 0;
       if (group == 1) {
         sum = p;
         total = p.negative ? -static_cast<std::int64_t>(p.significand) : static_cast<std::int64_t>(p.significand);
@@ -75,10 +81,13 @@ constexpr Code block_step(const DotModel& m, std::span<const Code> a, std::span<
     sum.significand = static_cast<std::uint64_t>(total < 0 ? -total : total) * sa.significand * sb.significand;
     sum.exponent += sa.exponent + sb.exponent + 2 * fs.mantissa_bits;
     sum.fraction += 2 * fs.mantissa_bits;
+    if (!any || sa.significand == 0 || sb.significand == 0) sum.exponent = detail::no_exponent;
     terms[count++] = sum;
   }
   if (specials.any()) return specials.code(fc);
-  terms[count++] = detail::term_of(addend, fc);
+  terms[count] = detail::term_of(addend, fc);
+  if (addend.significand == 0) terms[count].exponent = detail::no_exponent;
+  ++count;
   return detail::add_terms(m, std::span<const DotTerm>(terms.data(), count), watch);
 }
 

@@ -116,7 +116,11 @@ inline Code block_groups_step(const DotModel& m, Codes a, Codes b, const Scales&
       sum = sum + value_of(a[i], m.a.format).exact() * value_of(b[i], m.b.format).exact();
     const Rational term = sum * Rational{Integer(sa.m) * sb.m, 1, -(sa.fraction + sb.fraction)};
     const int e = sa.e + sb.e;
-    if (!term.is_zero()) step.terms.push_back({term.num, e, -term.exp2});
+    // Products that cancel leave a group without a sum but with its exponent.
+    bool counts = false;
+    for (std::size_t i = g; i < std::min(g + 16, a.size()); ++i)
+      counts = counts || !(value_of(a[i], m.a.format).exact() * value_of(b[i], m.b.format).exact()).is_zero();
+    if (counts && sa.m != 0 && sb.m != 0) step.terms.push_back({term.num, e, -term.exp2});
   }
   step.add_addend(factor_of(c, m.accumulator.format));
   return finish_fused(step, m);
