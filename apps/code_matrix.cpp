@@ -2,9 +2,13 @@
 
 #include "command.hpp"
 #include "format_list.hpp"
+#include "narrow/array/pack.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/round/convert.hpp"
+#include "narrow/tensor/cast_tensor.hpp"
+#include "narrow/tensor/row_major.hpp"
 #include "narrow/tensor/tensor_file.hpp"
+#include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
 #include "tensor_choice.hpp"
 #include "tensor_text.hpp"
@@ -79,12 +83,12 @@ void resize(LoadedMatrix& m, int bytes) {
 
 }  // namespace
 
-narrow::CodeMatrix LoadedMatrix::view() const {
+narrow::CodeMatrix LoadedMatrix::view(std::size_t item) const {
   return std::visit(
       [&](const auto& v) {
+        const std::size_t pitch = one_row_for_all ? 0 : layout == narrow::Layout::row_major ? cols : rows;
         return narrow::CodeMatrix{
-            v.data(), static_cast<int>(sizeof(v[0])), rows, cols, layout == narrow::Layout::row_major ? cols : rows,
-            layout};
+            v.data() + item * item_step(), static_cast<int>(sizeof(v[0])), rows, cols, pitch, layout};
       },
       codes);
 }
@@ -103,16 +107,23 @@ std::string code_format_name(const Format& format) {
   return "e" + std::to_string(format.exponent_bits) + "m" + std::to_string(format.mantissa_bits);
 }
 
-LoadedMatrix load_matrix(const MatrixFlags& flags) {
+LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias) {
   const std::string who = std::string(flags.name) + ": " + narrow::quote(*flags.file);
-  const narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
-  if (tensor.shape.size() != 2)
-    throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) + "; a matrix has two dimensions");
+  narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  const std::size_t dimensions = tensor.shape.size();
+  const bool bias = dimensions == 1 && rows_of_bias != 0;
+  if (dimensions != 2 && dimensions != 3 && !bias)
+    throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) +
+                        "; a matrix has two dimensions, a batch of them three");
   if (tensor.elements() == 0)
     throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) + ": an empty matrix has no product");
+  if (dimensions == 3) tensor = narrow::row_major(tensor);
   LoadedMatrix m;
-  m.rows = static_cast<std::size_t>(tensor.shape[0]), m.cols = static_cast<std::size_t>(tensor.shape[1]);
-  m.layout = tensor.column_major ? narrow::Layout::column_major : narrow::Layout::row_major;
+  m.cols = static_cast<std::size_t>(tensor.shape.back());
+  m.rows = bias ? rows_of_bias : static_cast<std::size_t>(tensor.shape[dimensions - 2]);
+  m.one_row_for_all = bias;
+  if (dimensions == 3) m.items = static_cast<std::size_t>(tensor.shape[0]);
+  m.layout = tensor.column_major && !bias ? narrow::Layout::column_major : narrow::Layout::row_major;
   m.format = format_of(tensor, flags);
   m.type = std::string(tensor.type.name);
   resize(m, code_bytes(m.format));
@@ -157,12 +168,53 @@ void fit_matrix(LoadedMatrix& matrix, const MatrixFlags& flags, const narrow::Do
   matrix = std::move(out);
 }
 
-LoadedMatrix make_matrix(std::size_t rows, std::size_t cols, const Format& format) {
+LoadedMatrix make_matrix(std::size_t rows, std::size_t cols, const Format& format, std::size_t items) {
   LoadedMatrix m;
-  m.rows = rows, m.cols = cols, m.format = format;
+  m.rows = rows, m.cols = cols, m.items = items, m.format = format;
   resize(m, code_bytes(format));
-  std::visit([&](auto& v) { v.resize(rows * cols); }, m.codes);
+  std::visit([&](auto& v) { v.resize(rows * cols * items); }, m.codes);
   return m;
+}
+
+void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices) {
+  std::vector<narrow::TensorHeader> tensors;
+  std::vector<std::pair<std::string, std::string>> metadata;
+  for (const auto& [name, m] : matrices) {
+    const std::uint64_t count = std::uint64_t{m->items} * m->rows * m->cols;
+    const narrow::ResultType type =
+        m->format == narrow::detail::int32_format
+            ? narrow::ResultType{*narrow::find_element_type("I32"), true}
+            : narrow::cast_type(*narrow::find_element_type("F32"), count, m->format, narrow::CastResult::codes);
+    std::vector<std::uint64_t> shape{m->rows, m->cols};
+    if (m->items > 1) shape.insert(shape.begin(), m->items);
+    if (!type.names_format) metadata.emplace_back(format_key(name), code_format_name(m->format));
+    tensors.push_back({name, type.type, shape});
+  }
+  narrow::TensorWriter writer(path, tensors, metadata);
+  for (std::size_t n = 0; n < matrices.size(); ++n) {
+    const LoadedMatrix& m = *matrices[n].matrix;
+    std::visit(
+        [&](const auto& codes) {
+          using U = std::remove_cvref_t<decltype(codes[0])>;
+          if constexpr (sizeof(U) == 1) {
+            if (tensors[n].type.bits < 8) {
+              std::vector<std::uint8_t> packed(narrow::packed_size(codes.size(), tensors[n].type.bits));
+              narrow::pack_codes(codes, tensors[n].type.bits, packed);
+              return writer.write(std::as_bytes(std::span(packed)));
+            }
+          }
+          if constexpr (sizeof(U) == 4) {
+            if (m.format == tf32) {  // the upper bits of its word
+              std::vector<U> words(codes);
+              for (U& word : words) word <<= 32 - tf32.width();
+              return writer.write(std::as_bytes(std::span(words)));
+            }
+          }
+          writer.write(std::as_bytes(std::span(codes)));
+        },
+        m.codes);
+  }
+  writer.finish();
 }
 
 }  // namespace app

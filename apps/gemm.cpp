@@ -5,17 +5,12 @@
 #include "exact_sum.hpp"
 #include "json_value.hpp"
 #include "model_choice.hpp"
-#include "narrow/array/pack.hpp"
 #include "narrow/dot/operand.hpp"
-#include "narrow/round/convert.hpp"
-#include "narrow/tensor/cast_tensor.hpp"
-#include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/print.hpp"
 #include "narrow/text/quote.hpp"
 #include "number_text.hpp"
 #include "product_options.hpp"
 #include "table.hpp"
-#include "tensor_choice.hpp"
 #include "terminal.hpp"
 
 namespace app {
@@ -41,11 +36,12 @@ struct Summary {
   double least = 0, most = 0, smallest = 0;  // smallest: magnitude that is not zero
 };
 
-Summary summarise(const CodeMatrix& d, const Format& f) {
+Summary summarise(const LoadedMatrix& m) {
   Summary s;
-  for (std::size_t i = 0; i < d.rows; ++i)
-    for (std::size_t j = 0; j < d.cols; ++j) {
-      const double x = narrow::decode(d(i, j), f);
+  const Format& f = m.format;
+  for (std::size_t n = 0; n < m.items * m.rows; ++n)
+    for (std::size_t j = 0; j < m.cols; ++j) {
+      const double x = narrow::decode(m.view(n / m.rows)(n % m.rows, j), f);
       if (std::isnan(x)) ++s.nan;
       else if (std::isinf(x)) ++s.inf;
       else {
@@ -59,46 +55,11 @@ Summary summarise(const CodeMatrix& d, const Format& f) {
   return s;
 }
 
-void write_matrix(const std::string& path, const LoadedMatrix& d) {
-  const std::uint64_t count = std::uint64_t{d.rows} * d.cols;
-  const bool int32 = d.format == narrow::detail::int32_format;
-  const narrow::ResultType type =
-      int32 ? narrow::ResultType{*narrow::find_element_type("I32"), true}
-            : narrow::cast_type(*narrow::find_element_type("F32"), count, d.format, narrow::CastResult::codes);
-  std::vector<std::pair<std::string, std::string>> metadata;
-  if (!type.names_format) metadata.emplace_back(format_key("D"), code_format_name(d.format));
-  narrow::TensorWriter writer(path, {{"D", type.type, {d.rows, d.cols}}}, metadata);
-  std::visit(
-      [&](const auto& codes) {
-        using U = std::remove_cvref_t<decltype(codes[0])>;
-        if constexpr (sizeof(U) == 1) {
-          if (type.type.bits < 8) {
-            std::vector<std::uint8_t> packed(narrow::packed_size(codes.size(), type.type.bits));
-            narrow::pack_codes(codes, type.type.bits, packed);
-            return writer.write(std::as_bytes(std::span(packed)));
-          }
-        }
-        if constexpr (sizeof(U) == 4) {
-          if (d.format == tf32) {  // the upper bits of its word
-            std::vector<U> words(codes);
-            for (U& word : words) word <<= 32 - tf32.width();
-            return writer.write(std::as_bytes(std::span(words)));
-          }
-        }
-        writer.write(std::as_bytes(std::span(codes)));
-      },
-      d.codes);
-  writer.finish();
-}
-
 // The exact product is that of the operands as the multiplier saw them: TF32 words as the plan prepared them, integers
-// as integers, and C in the accumulator's format.
+// as integers.
 narrow::ProductError compare(const DotModel& model, const narrow::Plan& plan, const ProductInputs& in,
                              const LoadedMatrix& d) {
-  const narrow::GemmOptions& o = in.options;
-  if (o.alpha != 1 || (in.c && o.beta != 1) || !o.scale_a.values.empty() || !o.scale_b.values.empty() ||
-      !o.block_a.empty() || !o.block_b.empty())
-    throw narrow::Error("--reference: knows A B + C only, without alpha, beta and scales");
+  if (in.items() > 1) throw narrow::Error("--reference: knows one product, and there are " + std::to_string(in.items()));
   const auto prepared = [&](const LoadedMatrix& matrix, const Format& f) {
     LoadedMatrix out = matrix;
     if (!(f == tf32) || plan.operands == narrow::Operands::cut) return out;
@@ -107,25 +68,9 @@ narrow::ProductError compare(const DotModel& model, const narrow::Plan& plan, co
       word = static_cast<std::uint32_t>(codes.prepared(word) << 13);
     return out;
   };
-  LoadedMatrix c;
-  CodeMatrix c_view;
-  if (in.c) {
-    const Format& f = model.accumulator.format;
-    c = make_matrix(in.c->rows, in.c->cols, f);
-    const CodeMatrix from = in.c->view();
-    const Format from_format = in.c->format;
-    std::visit(
-        [&](auto& codes) {
-          using U = std::remove_reference_t<decltype(codes[0])>;
-          for (std::size_t i = 0; i < c.rows; ++i)
-            for (std::size_t j = 0; j < c.cols; ++j)
-              codes[i * c.cols + j] = static_cast<U>(narrow::convert(from(i, j), from_format, f));
-        },
-        c.codes);
-    c_view = c.view();
-  }
   const LoadedMatrix a = prepared(in.a, model.a.format), b = prepared(in.b, model.b.format);
-  return narrow::product_error(model, a.view(), b.view(), c_view, d.view(), d.format, 0, o.threads);
+  return narrow::product_error(model, a.view(), b.view(), in.c_view(), d.view(), d.format, 0, in.options.threads,
+                               in.options);
 }
 
 struct Result {
@@ -137,7 +82,7 @@ struct Result {
   std::optional<narrow::ProductError> error;
   const std::optional<std::string>& file;
 
-  bool is_small() const { return d.rows <= small && d.cols <= small; }
+  bool is_small() const { return d.rows <= small && d.cols <= small && d.items == 1; }
 };
 
 std::string small_matrix(const LoadedMatrix& d, bool codes) {
@@ -191,6 +136,7 @@ Json to_json(const Result& r) {
   out["m"] = r.d.rows;
   out["n"] = r.d.cols;
   out["k"] = r.in.a.cols;
+  out["items"] = r.d.items;
   out["format"] = code_format_name(r.d.format);
   out["finite"] = s.finite;
   out["zeros"] = s.zeros;
@@ -249,17 +195,18 @@ int run(const Options& options) {
     throw narrow::Error("--output: " + std::string(model.name.view()) +
                         " has a floating result; for example --output bf16");
 
-  LoadedMatrix d = make_matrix(in.a.rows, in.b.cols, output);
+  LoadedMatrix d = make_matrix(in.a.rows, in.b.cols, output, in.items());
   std::visit(
       [&](auto& codes) {
         using U = std::remove_reference_t<decltype(codes[0])>;
-        narrow::gemm(model, plan, in.a.view(), in.b.view(), in.c_view(),
-                     narrow::MatrixView<U>{codes.data(), d.rows, d.cols, 0, narrow::Layout::row_major}, in.options);
+        for (std::size_t n = 0; n < d.items; ++n)
+          narrow::gemm(model, plan, in.a.view(n), in.b.view(n), in.c_view(n),
+                       narrow::MatrixView<U>{codes.data() + n * d.item_step(), d.rows, d.cols}, in.options);
       },
       d.codes);
-  Result result{model, plan, in, d, summarise(d.view(), output), {}, options.file};
+  Result result{model, plan, in, d, summarise(d), {}, options.file};
   if (options.reference) result.error = compare(model, plan, in, d);
-  if (options.file) write_matrix(*options.file, d);
+  if (options.file) write_matrices(*options.file, {{"D", &d}});
   print(options.json ? json_text(to_json(result)) : to_text(result));
   return 0;
 }

@@ -120,9 +120,9 @@ void ProductOptions::declare(Arguments& arguments) {
   arguments.option("--model", model, "NAME", "a model of narrow models");
   arguments.option("--plan", plan, "PLAN",
                    "chain, promote:128, split:1408, slice:4, even:3, streamk:132; then ,pairwise ,reversed ,output ,rne ,rna");
-  arguments.option("--a", a.file, "FILE", "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors)");
+  arguments.option("--a", a.file, "FILE", "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors); a third dimension in front is a batch");
   arguments.option("--b", b.file, "FILE", "B, k x n");
-  arguments.option("--c", c.file, "FILE", "C, m x n (default zero)");
+  arguments.option("--c", c.file, "FILE", "C, m x n, or a bias of n numbers, one a column (default zero)");
   arguments.option("--a-format", a.format, "F", "what integers in A are codes of: bf16, e4m3, tf32, ...");
   arguments.option("--b-format", b.format, "F", "the same for B");
   arguments.option("--c-format", c.format, "F", "the same for C");
@@ -168,15 +168,25 @@ void load_product(const ProductOptions& options, const char* command, ProductInp
                         ": A must have as many columns as B has rows" +
                         (turned ? "; --transpose-b would do that" : ""));
   }
+  const auto fits_batch = [&](const LoadedMatrix& m, const char* name) {
+    if (m.items != 1 && m.items != in.items())
+      throw narrow::Error(std::string(command) + ": " + name + " has " + std::to_string(m.items) +
+                          " matrices and the others have " + std::to_string(in.items()));
+  };
+  fits_batch(in.a, "A"), fits_batch(in.b, "B");
   constexpr std::size_t most = std::size_t{1} << 30;  // D is not in any file: two thin matrices could ask for any size
-  if (in.a.rows > most / in.b.cols)
+  if (in.a.rows > most / in.b.cols / in.items())
     throw narrow::Error(std::string(command) + ": D would be " + std::to_string(in.a.rows) + "x" +
                         std::to_string(in.b.cols) + "; at most 2^30 outputs");
   if (options.c.file) {
-    in.c = load_matrix(options.c);
+    in.c = load_matrix(options.c, in.a.rows);
     if (in.c->rows != in.a.rows || in.c->cols != in.b.cols)
       throw narrow::Error(std::string(command) + ": A B is " + std::to_string(in.a.rows) + "x" +
-                          std::to_string(in.b.cols) + " and C is " + shape_of(*in.c));
+                          std::to_string(in.b.cols) + " and C is " + shape_of(*in.c) +
+                          (in.c->one_row_for_all ? " (a bias has one number a column)" : ""));
+    if (in.c->items > in.items())
+      throw narrow::Error(std::string(command) + ": C has " + std::to_string(in.c->items) + " matrices, A and B have one");
+    fits_batch(*in.c, "C");
     in.options.c_format = in.c->format;
   } else if (options.c.format || (options.beta && command == std::string_view("gemm"))) {
     throw narrow::Error(std::string(options.beta ? "--beta" : "--c-format") + ": there is no --c");
@@ -190,8 +200,11 @@ void load_product(const ProductOptions& options, const char* command, ProductInp
                 {in.scales_b, in.blocks_b, o.scale_b, o.block_b});
 }
 
+std::size_t ProductInputs::items() const { return std::max(a.items, b.items); }
+
 std::string product_shape(const ProductInputs& in) {
-  return std::to_string(in.a.rows) + "x" + std::to_string(in.b.cols) + " = " + shape_of(in.a) + " * " + shape_of(in.b);
+  const std::string batch = in.items() > 1 ? std::to_string(in.items()) + " times " : "";
+  return batch + std::to_string(in.a.rows) + "x" + std::to_string(in.b.cols) + " = " + shape_of(in.a) + " * " + shape_of(in.b);
 }
 
 }  // namespace app

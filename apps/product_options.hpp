@@ -30,7 +30,8 @@ struct ProductInputs {
   ProductInputs(const ProductInputs&) = delete;
   ProductInputs& operator=(const ProductInputs&) = delete;
 
-  narrow::CodeMatrix c_view() const { return c ? c->view() : narrow::CodeMatrix{}; }
+  narrow::CodeMatrix c_view(std::size_t item = 0) const { return c ? c->view(item) : narrow::CodeMatrix{}; }
+  std::size_t items() const;  // of the batch
 };
 
 // Loads the matrices, checks that their shapes fit, and reads the scales. Throws narrow::Error.

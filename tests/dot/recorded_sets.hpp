@@ -1,26 +1,24 @@
-// The dot products that others recorded on GPUs: which sets there are, which model each must equal, and a loader.
-// The data lie beside the project, not in it.
+// The dot products that others recorded on GPUs (data/gpu-vectors): which sets there are, which model each must equal, and
+// a loader.
 #pragma once
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "narrow/dot/dot.hpp"
+#include "narrow/tensor/tensor_file.hpp"
 #include "support/inputs.hpp"
 
 namespace test {
 
-// d = a . b + c. Files: <gpu>_<type>_{a,b,c,d_<output>}.npy
+// d = a . b + c. Tensors: <gpu>.npz:<type>_{a,b,c,d_<output>}
 struct RecordedSet {
   std::string gpu, type, output, model;
   bool has_c = true;
 
-  std::string file(const std::string& part) const { return gpu + "_" + type + "_" + part + ".npy"; }
+  std::string tensor(const std::string& part) const { return gpu + ".npz:" + type + "_" + part; }
 };
 
 inline std::vector<RecordedSet> recorded_sets() {
@@ -62,21 +60,13 @@ inline std::vector<RecordedSet> recorded_sets() {
   return sets;
 }
 
-inline std::filesystem::path recorded_folder() { return std::filesystem::path(NARROW_SHARED) / "data" / "gpu-vectors"; }
+inline std::string recorded_folder() { return NARROW_DATA "/gpu-vectors/"; }
 
-// The 32-bit words of a .npy file of version 1: magic, header length, header, data.
-inline std::vector<std::uint32_t> recorded_words(const std::string& file) {
-  std::ifstream in(recorded_folder() / file, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  REQUIRE_MESSAGE(bytes.size() > 10, file);
-  REQUIRE(bytes.compare(0, 8, std::string("\x93NUMPY\x01\x00", 8)) == 0);
-  const auto byte = [&](std::size_t at) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at])); };
-  const std::size_t data = 10 + byte(8) + 256 * byte(9);
-  REQUIRE(bytes.substr(0, data).find("'<u4'") != std::string::npos);
-  std::vector<std::uint32_t> words((bytes.size() - data) / 4);
-  for (std::size_t i = 0; i < words.size(); ++i)
-    words[i] =
-        byte(data + 4 * i) | byte(data + 4 * i + 1) << 8 | byte(data + 4 * i + 2) << 16 | byte(data + 4 * i + 3) << 24;
+inline std::vector<std::uint32_t> recorded_words(const std::string& tensor) {
+  const narrow::Tensor t = narrow::open_tensor(recorded_folder() + tensor);
+  REQUIRE(t.type.name == "U32");
+  std::vector<std::uint32_t> words(t.elements());
+  narrow::read_codes(t, 0, std::span(words));
   return words;
 }
 

@@ -7,6 +7,7 @@
 
 #include "dot/matrices.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/dot/likelihood.hpp"
 #include "support/scale.hpp"
 
 using narrow::Code;
@@ -178,7 +179,7 @@ TEST_CASE("validate: rounded and cut TF32 operands are told apart") {
   }
 }
 
-TEST_CASE("validate: the class holds every model of the same arithmetic, in the order of the table") {
+TEST_CASE("validate: the class holds every model of the same arithmetic and the likeliest comes first") {
   const Case x("hopper.mma.f32.f16.f16.k16", "promote:128", 10, 16, 1024);
   const ValidateResult r = narrow::validate(x.request());
   REQUIRE(r.exact);
@@ -188,8 +189,9 @@ TEST_CASE("validate: the class holds every model of the same arithmetic, in the 
     CHECK_MESSAGE(
         std::any_of(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.model == &model(name); }),
         name);
-  CHECK(std::is_sorted(r.candidates.begin(), r.candidates.end(),
-                       [](const auto& p, const auto& q) { return p.model < q.model; }));
+  CHECK(std::is_sorted(r.candidates.begin(), r.candidates.end(), [](const auto& p, const auto& q) {
+    return narrow::detail::unlikelihood(*p.model, {}) < narrow::detail::unlikelihood(*q.model, {});
+  }));
 }
 
 TEST_CASE("validate: software orders and other accumulators") {

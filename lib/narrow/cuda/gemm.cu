@@ -14,7 +14,7 @@ void gemm_on_device(const DotModel& model, const Plan& plan, int m, int n, int k
   if (!chain && (!fused || model.rule != DotRule::fused || (joins && c != nullptr) || plan.join == Join::pairwise ||
                  plan.join_in_output))
     throw Error("gpu: no kernel for plan '" + plan_text(plan) + "' of model '" + name + "'; chain is always possible");
-  if (plan.order == SumOrder::stream_k) throw Error("gpu: no kernel for plan '" + plan_text(plan) + "'");
+  if (plan.order == SumOrder::stream_k || plan.c_last) throw Error("gpu: no kernel for plan '" + plan_text(plan) + "'");
   if (m <= 0 || n <= 0 || k < 0)
     throw Error("gpu: a product of " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k));
   FusedGemm g{};

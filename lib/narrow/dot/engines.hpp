@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "narrow/dot/fma_lanes_simd.hpp"
@@ -20,35 +21,42 @@ struct EngineResult {
   const Sum* start;
 };
 
-// Tensor cores that fuse: see fused_lanes.hpp.
+// Tensor cores that fuse: see fused_lanes.hpp. Long chains are taken in pieces, so that what is packed of B stays in the
+// cache while all rows use it.
 template <class Real, class Exponent>
 struct FusedEngine {
   using Sum = float;
-  static constexpr std::size_t max_rows = 4;
+  static constexpr std::size_t max_rows = 32, piece = 512;
   const DotModel& model;
   LaneConstants constants;
   const Packed<Real, Exponent>&a, &b;
   const Schedule& schedule;
 
   void operator()(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<float>& out) const {
+    bool unsure[max_rows];
     for (std::size_t r = 0; r < rows; ++r) {
-      const std::size_t line = (row + r) * a.positions, columns = panel * b.positions;
-      bool unsure = a.special[row + r] != 0;
+      unsure[r] = a.special[row + r] != 0;
       for (std::size_t j = 0; out.start != nullptr && j < lane_columns; ++j)
-        unsure = unsure || !std::isfinite(out.start[r * lane_columns + j]);
-      for (std::size_t s = 0; s < schedule.segments.size() && !unsure; ++s) {
-        const Segment chain = schedule.segments[s];
-        float lanes[lane_columns] = {};
-        if (s == 0 && out.start != nullptr) std::copy_n(out.start + r * lane_columns, lane_columns, lanes);
-        const LaneOperands<Real, Exponent> x{a.values.data() + line + chain.begin, a.exponents.data() + line + chain.begin,
-                                             b.values.data() + (columns + chain.begin) * lane_columns,
-                                             b.exponents.data() + (columns + chain.begin) * lane_columns};
-        unsure = !fused_chain(model, constants, x, chain.end - chain.begin, lanes);
-        std::copy_n(lanes, lane_columns, out.sums + (s * rows + r) * lane_columns);
-      }
-      for (std::size_t j = 0; j < lane_columns; ++j)
-        out.unsure[r * lane_columns + j] = unsure || b.special[panel * lane_columns + j] != 0 ? 1 : 0;
+        unsure[r] = unsure[r] || !std::isfinite(out.start[r * lane_columns + j]);
     }
+    // A piece is whole instructions: their K is a power of two, 64 at most.
+    for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
+      const Segment chain = schedule.segments[s];
+      float lanes[max_rows][lane_columns] = {};
+      if (s == 0 && out.start != nullptr) std::memcpy(lanes, out.start, rows * lane_columns * sizeof(float));
+      for (std::size_t begin = chain.begin; begin < chain.end; begin += piece)
+        for (std::size_t r = 0; r < rows; ++r) {
+          if (unsure[r]) continue;
+          const std::size_t line = (row + r) * a.positions + begin, column = (panel * b.positions + begin) * lane_columns;
+          const LaneOperands<Real, Exponent> x{a.values.data() + line, a.exponents.data() + line, b.values.data() + column,
+                                               b.exponents.data() + column};
+          unsure[r] = !fused_chain(model, constants, x, std::min(piece, chain.end - begin), lanes[r]);
+        }
+      std::memcpy(out.sums + s * rows * lane_columns, lanes, rows * lane_columns * sizeof(float));
+    }
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < lane_columns; ++j)
+        out.unsure[r * lane_columns + j] = unsure[r] || b.special[panel * lane_columns + j] != 0 ? 1 : 0;
   }
 };
 

@@ -23,9 +23,10 @@ struct Product {
   bool has_c() const { return c.data != nullptr && options.beta != 0; }
   bool scales_over_k() const { return options.scale_a.inner != 0 || options.scale_b.inner != 0; }
   bool has_scales() const { return !options.scale_a.values.empty() || !options.scale_b.values.empty(); }
-  // C is the first value of the accumulator, not a term of the epilogue.
+  // C is the first value of the accumulator, not a term of the epilogue. A bias (one row for all) never is.
   bool c_starts() const {
-    return has_c() && plan.order == SumOrder::chain && options.alpha == 1 && options.beta == 1 && !has_scales();
+    return has_c() && plan.order == SumOrder::chain && !plan.c_last && c.pitch != 0 && options.alpha == 1 &&
+           options.beta == 1 && !has_scales();
   }
   // The result of the one chain is the output, bit for bit: no cast has a say.
   bool is_plain() const {
@@ -74,16 +75,15 @@ Sum join_pairwise(const Sum* parts, std::size_t stride, std::size_t count) {
   return add_sums(join_pairwise(parts, stride, half), join_pairwise(parts + half * stride, stride, count - half));
 }
 
-template <class Sum>
-Sum join_parts(const Product& p, const Schedule& schedule, const Sum* parts, std::size_t stride, std::size_t i, std::size_t j) {
-  const std::size_t count = schedule.segments.size();
+// count parts; first_k(s): where part s begins, which tells its scales.
+template <class Sum, class FirstK>
+Sum join_parts(const Product& p, std::size_t count, const FirstK& first_k, const Sum* parts, std::size_t stride,
+               std::size_t i, std::size_t j) {
   if (p.scales_over_k()) {
     if constexpr (!std::is_integral_v<Sum>) {
       Sum sum = 0;
-      for (std::size_t s = 0; s < count; ++s) {
-        const std::int32_t at = schedule.order.empty() ? 0 : schedule.order[schedule.segments[s].begin];
-        sum = std::fma(static_cast<Sum>(p.scale_of(i, j, static_cast<std::size_t>(at))), parts[s * stride], sum);
-      }
+      for (std::size_t s = 0; s < count; ++s)
+        sum = std::fma(static_cast<Sum>(p.scale_of(i, j, first_k(s))), parts[s * stride], sum);
       return sum;
     }
   }
@@ -113,6 +113,14 @@ Sum join_parts(const Product& p, const Schedule& schedule, const Sum* parts, std
   if (p.plan.order == SumOrder::promote) sum = add_sums(Sum{0}, sum);
   for (std::size_t s = 1; s < count; ++s) sum = add_sums(sum, parts[(reversed ? count - 1 - s : s) * stride]);
   return sum;
+}
+
+template <class Sum>
+Sum join_parts(const Product& p, const Schedule& schedule, const Sum* parts, std::size_t stride, std::size_t i, std::size_t j) {
+  const auto first_k = [&](std::size_t s) {
+    return schedule.order.empty() ? std::size_t{0} : static_cast<std::size_t>(schedule.order[schedule.segments[s].begin]);
+  };
+  return join_parts(p, schedule.segments.size(), first_k, parts, stride, i, j);
 }
 
 // alpha * sum + beta * C: beta * C rounded, then one FMA.

@@ -1,6 +1,7 @@
 #include "narrow/dot/gemm.hpp"
 
 #include "narrow/base/error.hpp"
+#include "narrow/dot/chain_by_dot.hpp"
 #include "narrow/dot/engines.hpp"
 #include "narrow/dot/epilogue.hpp"
 #include "narrow/dot/gemm_checks.hpp"
@@ -56,31 +57,14 @@ class OneByOne {
     const Format& accumulator = p_.model.accumulator.format;
     const Code start = p_.c_starts() ? convert(p_.c(i, j), p_.c_format, accumulator) : accumulator.zero_code();
     std::vector<Sum> parts;
+    const auto k_at = [&](std::size_t at) { return schedule.order[at]; };
     for (const Segment& chain : schedule.segments) {
-      const Code code = chain_result(i, j, chain, parts.empty() ? start : accumulator.zero_code());
+      const Code code = detail::chain_by_dot(p_, a_, b_, i, j, k_at, chain.begin, chain.end,
+                                             parts.empty() ? start : accumulator.zero_code());
       if (p_.is_plain()) return code;
       parts.push_back(detail::to_sum(code, accumulator, Sum{}));
     }
     return detail::finish(p_, detail::join_parts(p_, schedule, parts.data(), 1, i, j), i, j);
-  }
-
-  Code chain_result(std::size_t i, std::size_t j, const Segment& chain, Code start) const {
-    const DotModel& m = p_.model;
-    std::vector<Code> x, y, scale_x, scale_y;
-    for (std::size_t at = chain.begin; at < chain.end; ++at) {
-      const std::int32_t k = block_.schedule.order[at];
-      x.push_back(k < 0 ? m.a.format.zero_code() : a_(i, static_cast<std::size_t>(k)));
-      y.push_back(k < 0 ? m.b.format.zero_code() : b_(static_cast<std::size_t>(k), j));
-      if (!m.is_block_scaled() || (at - chain.begin) % static_cast<std::size_t>(m.scale_block) != 0) continue;
-      const std::size_t blocks = (p_.k + static_cast<std::size_t>(m.scale_block) - 1) / static_cast<std::size_t>(m.scale_block);
-      const auto scale_at = [&](std::span<const std::uint8_t> scales, std::size_t line) -> Code {
-        if (scales.empty() || k < 0) return static_cast<Code>(m.scale.bias) << m.scale.mantissa_bits;  // 1
-        return scales[line * blocks + static_cast<std::size_t>(k / m.scale_block)];
-      };
-      scale_x.push_back(scale_at(p_.options.block_a, i));
-      scale_y.push_back(scale_at(p_.options.block_b, j));
-    }
-    return m.is_block_scaled() ? dot_scaled(m, x, y, scale_x, scale_y, start) : dot(m, x, y, start);
   }
 
   const Product& p_;
@@ -191,10 +175,15 @@ void run_fused(const Product& p, const Block& block, const Sink& d) {
   run_engine(p, block, d, detail::FusedEngine<double, Exponent>{p.model, constants, a, b, order});
 }
 
+using detail::holds_products;
+
 template <class Real>
 void run_native(const Product& p, const Block& block, const Sink& d) {
   const PackedPair<Real, std::int16_t> x(p, block, block.schedule);
   const auto run = [&]<DotRule Rule>() { run_engine(p, block, d, detail::NativeEngine<Real, Rule>{x.a, x.b, block.schedule}); };
+  // Where a float holds every product, an FMA is the addition of it: faster by far on machines without the instruction.
+  if (p.model.rule == DotRule::fma_chain && std::is_same_v<Real, float> && holds_products(p.model, x.lowest(), x.highest()))
+    return run.template operator()<DotRule::multiply_add>();
   switch (p.model.rule) {
     case DotRule::fma_chain: return run.template operator()<DotRule::fma_chain>();
     case DotRule::multiply_add: return run.template operator()<DotRule::multiply_add>();
@@ -205,8 +194,7 @@ void run_native(const Product& p, const Block& block, const Sink& d) {
 
 void run_rounded(const Product& p, const Block& block, const Sink& d) {
   const PackedPair<float, std::int16_t> x(p, block, block.schedule);
-  const int last_bits = p.model.a.format.mantissa_bits + p.model.b.format.mantissa_bits;
-  if (x.lowest() - last_bits < -149 || x.highest() > 125) return run_one_by_one(p, block, d);
+  if (!holds_products(p.model, x.lowest(), x.highest())) return run_one_by_one(p, block, d);
   const detail::RoundedLanes lanes(p.model.accumulator.format);
   if (lanes.moves_word) run_engine(p, block, d, detail::RoundedEngine<true>{x.a, x.b, block.schedule, lanes});
   else run_engine(p, block, d, detail::RoundedEngine<false>{x.a, x.b, block.schedule, lanes});

@@ -31,8 +31,9 @@ struct GemmOptions {
 };
 
 // What the rules are where a product has more to it than chains:
-//   C     With plan chain, alpha 1, beta 1 and no scales C is the accumulator's first value (as in mma). Otherwise it joins
-//         at the end: D = round(fma(alpha, sum, round(beta * C))) in FP32, as in a CUTLASS epilogue. beta 0 ignores C.
+//   C     With plan chain, alpha 1, beta 1 and no scales C is the accumulator's first value (as in mma). Otherwise, and with
+//         the option c=last, it joins at the end: D = round(fma(alpha, sum, round(beta * C))) in FP32, as in a CUTLASS
+//         epilogue. beta 0 ignores C. A C whose pitch is 0 is a bias, one row for all rows; it joins at the end.
 //   join  Partial results are added in FP32 to nearest even (FP64 and integer accumulators in their own arithmetic).
 //   scales over K need a cut of K at multiples of `inner` (promote or split): a part is multiplied by the product of its
 //         two scales and added in one FMA. Scales that are constant over K multiply the sum.
@@ -55,7 +56,7 @@ void gemm(const DotModel& model, const Plan& plan, const MatrixView<A>& a, const
   gemm(model, plan, code_matrix(a), code_matrix(b), code_matrix(c), d, options);
 }
 
-// How far a product is from the exact one. Relative to |exact|, over outputs whose exact value is finite and not zero;
+// How far a product is from the exact one, alpha, beta and scales included. Relative to |exact|, over outputs whose exact value is finite and not zero;
 // bits lost: log2(relative error / 2^-24), at least 0. At most `sample` outputs, evenly spread, are looked at (0: all).
 struct ProductError {
   std::size_t outputs = 0, compared = 0, exact = 0;  // exact: equal to the exact value rounded once
@@ -64,6 +65,7 @@ struct ProductError {
   std::size_t worst_row = 0, worst_col = 0;
 };
 ProductError product_error(const DotModel& model, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
-                           const CodeMatrix& d, const Format& output, std::size_t sample = 0, int threads = 0);
+                           const CodeMatrix& d, const Format& output, std::size_t sample = 0, int threads = 0,
+                           const GemmOptions& options = {});
 
 }  // namespace narrow

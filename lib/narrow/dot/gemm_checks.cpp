@@ -11,9 +11,10 @@ namespace {
 
 std::string shape_text(const CodeMatrix& m) { return std::to_string(m.rows) + "x" + std::to_string(m.cols); }
 
-void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word) {
+// may_repeat: a pitch of 0 is one row for all.
+void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word, bool may_repeat = false) {
   const std::size_t inner = m.layout == Layout::row_major ? m.cols : m.rows;
-  if (m.pitch < inner) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
+  if (m.pitch < inner && !(may_repeat && m.pitch == 0 && m.layout == Layout::row_major)) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
   if (m.data == nullptr && m.rows * m.cols != 0) throw Error(std::string("gemm: ") + name + " has no data");
   const int width = is_word ? 32 : f.width();
   if (8 * m.code_bytes < width)
@@ -101,7 +102,7 @@ void check_product(const Product& p, const CodeMatrix& d) {
   check_codes("A", p.a, p.model.a.format, p.model.a.format == "tf32"_fmt);
   check_codes("B", p.b, p.model.b.format, p.model.b.format == "tf32"_fmt);
   check_codes("D", d, p.output, false);
-  if (p.c.data != nullptr) check_codes("C", p.c, p.c_format, false);
+  if (p.c.data != nullptr) check_codes("C", p.c, p.c_format, false, true);
   if (!std::isfinite(p.options.alpha) || !std::isfinite(p.options.beta)) throw Error("gemm: alpha and beta must be finite");
   check_scales("A", p.options.scale_a, p.rows, p.k);
   check_scales("B", p.options.scale_b, p.cols, p.k);

@@ -152,6 +152,12 @@ Packed<Real, Exponent> pack(const OperandCodes& codes, bool is_b, std::size_t fi
   return p;
 }
 
+// Whether a float holds every product of two factors exactly, whose unit places lie between these exponents in all.
+inline bool holds_products(const DotModel& m, int lowest, int highest) {
+  const Format &a = m.a.format, &b = m.b.format;
+  return a.significand_bits() + b.significand_bits() <= 24 && lowest - a.mantissa_bits - b.mantissa_bits >= -149 && highest <= 125;
+}
+
 // Rows and columns with Inf or NaN as zeros: the lanes compute them for nothing, but no conversion goes astray.
 template <class Real, class Exponent>
 void clear_special(Packed<Real, Exponent>& p) {

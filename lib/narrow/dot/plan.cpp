@@ -23,7 +23,8 @@ bool has_runs(const Plan& plan) { return plan.order == SumOrder::slice || plan.o
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error("plan " + quote(text) + ": " + why +
               "; plans are chain, promote:128, split:1408, slice:4, even:3, streamk:132, with options after commas: "
-              "pairwise, reversed, output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split)");
+              "pairwise, reversed, output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split), "
+              "c=last (chain)");
 }
 
 // Takes a number from 1 to 2^30 off the front; 0 when there is none.
@@ -65,6 +66,8 @@ void read_option(Plan& plan, std::string_view word, std::string_view text) {
     read_tile(plan, word.substr(5), text);
   } else if ((plan.order == SumOrder::chain || plan.order == SumOrder::split) && word.starts_with("residue=")) {
     plan.residue = whole_length(word.substr(8), text, "residue");
+  } else if (!joins && word == "c=last") {
+    plan.c_last = true;
   } else {
     refuse(text, "no option " + quote(word) + " here");
   }
@@ -107,6 +110,7 @@ std::string plan_text(const Plan& plan) {
   if (plan.operands == Operands::nearest_away) text += ",rna";
   if (has_runs(plan) && plan.run != 0) text += ",run=" + std::to_string(plan.run);
   if (plan.residue != 0) text += ",residue=" + std::to_string(plan.residue);
+  if (plan.c_last) text += ",c=last";
   const Plan usual;
   if (plan.order == SumOrder::stream_k &&
       std::array{plan.tile_rows, plan.tile_cols, plan.tile_k} != std::array{usual.tile_rows, usual.tile_cols, usual.tile_k})

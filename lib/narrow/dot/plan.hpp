@@ -38,12 +38,14 @@ struct Plan {
   // chain, split: what a chain's length leaves over from tiles of this many products comes first, in a tile of its own
   // filled with zero products (kernels written as in CUTLASS 2); 0: it comes last.
   int residue = 0;
+  bool c_last = false;  // chain: C is added to the finished sum, as the other orders do
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // "chain", "promote:128", "split:1408", "slice:4", "even:3", "streamk:132"; then options after commas: pairwise, reversed,
-// output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split). Throws Error.
+// output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split), c=last (chain). Throws
+// Error.
 Plan parse_plan(std::string_view text);
 std::string plan_text(const Plan& plan);  // what parse_plan reads
 
@@ -58,6 +60,13 @@ struct Schedule {
   std::vector<std::int32_t> order;
   std::vector<Segment> segments;
 };
+
+// Where a plan cuts K: from 0 to k, ascending, for the output tile that holds (row, col). Empty for slices.
+std::vector<std::size_t> plan_cuts(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows,
+                                   std::size_t cols, std::size_t row = 0, std::size_t col = 0);
+
+// Every chain of a model is filled with zero products to a multiple of this.
+std::size_t chain_unit(const DotModel& model);
 
 // The schedule of the output tile that holds (row, col); only stream_k looks at the tile, and at the size of the output.
 Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows, std::size_t cols,

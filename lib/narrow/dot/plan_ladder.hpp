@@ -7,8 +7,9 @@
 
 namespace narrow::detail {
 
-// chain first, then promote, then splits by length, then the rarer joins and slices; each plan once. Operands are rounded
-// only in models of tf32, in three ways each.
-std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands);
+// The likeliest first: chain, promote, K in equal parts of whole tiles (few parts first), then the rarer joins, slices and
+// residues, then every other length that is a multiple of 16; each plan once. Operands are rounded only in models of tf32,
+// in three ways each.
+std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands, bool has_c = false);
 
 }  // namespace narrow::detail

@@ -1,8 +1,10 @@
 #include <cmath>
 #include <vector>
 
+#include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
-#include "narrow/dot/gemm.hpp"
+#include "narrow/dot/block_step.hpp"
+#include "narrow/dot/epilogue.hpp"
 #include "narrow/dot/operand.hpp"
 #include "narrow/dot/wide_sum.hpp"
 
@@ -20,10 +22,34 @@ double nearest_double(const Exact& x) {
   return decode(round_exact(x, "fp64"_fmt), "fp64"_fmt);
 }
 
+// A product of numbers, exact: significands of 24 bits, five at most, or two of 53.
+struct ExactProduct {
+  bool finite = true, negative = false;
+  U128 significand = 1;
+  int exponent = 0;
+
+  void times(const Unpacked& u) {
+    finite = finite && u.is_finite();
+    negative = negative != u.negative, significand *= u.significand, exponent += u.exponent;
+  }
+  void times(float x) { times(unpack(std::bit_cast<std::uint32_t>(x), "fp32"_fmt)); }
+};
+
 }  // namespace
 
 ProductError product_error(const DotModel& model, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
-                           const CodeMatrix& d, const Format& output, std::size_t sample, int threads) {
+                           const CodeMatrix& d, const Format& output, std::size_t sample, int threads,
+                           const GemmOptions& options) {
+  const Plan plan;
+  const detail::Product p{model, plan, a, b, c, options, output, options.c_format.value_or(model.accumulator.format), a.rows, b.cols, a.cols};
+  const bool blocks = !options.block_a.empty() || !options.block_b.empty(), scaled = p.has_scales() || blocks || options.alpha != 1;
+  if (scaled && model.a.format.significand_bits() + model.b.format.significand_bits() > 48)
+    throw Error("gemm: the exact product of FP64 operands is known without alpha and scales only");
+  const auto block_scale = [&](std::span<const std::uint8_t> codes, std::size_t line, std::size_t k) -> Unpacked {
+    const auto length = static_cast<std::size_t>(model.scale_block);
+    const Code one = detail::scale_one(model.scale);
+    return detail::scale_of(codes.empty() ? one : codes[line * ((a.cols + length - 1) / length) + k / length], model.scale);
+  };
   ProductError result;
   const std::size_t total = d.rows * d.cols;
   result.outputs = sample == 0 ? total : std::min(sample, total);
@@ -35,12 +61,24 @@ ProductError product_error(const DotModel& model, const CodeMatrix& a, const Cod
       const std::size_t i = place(n) / d.cols, j = place(n) % d.cols;
       WideSum sum;
       bool finite = true;
-      const auto add = [&](const Unpacked& u, const Unpacked& v) {
-        finite = finite && u.is_finite() && v.is_finite();
-        sum.add(u.negative != v.negative, U128{u.significand} * v.significand, u.exponent + v.exponent);
+      const auto add = [&](const ExactProduct& e) {
+        finite = finite && e.finite;
+        sum.add(e.negative, e.significand, e.exponent);
       };
-      for (std::size_t k = 0; k < a.cols; ++k) add(unpack(x(i, k), model.a.format), unpack(y(k, j), model.b.format));
-      if (c.data != nullptr) add(unpack(c(i, j), model.accumulator.format), {ValueClass::normal, false, 1, 0});
+      for (std::size_t k = 0; k < a.cols; ++k) {
+        ExactProduct e;
+        e.times(unpack(x(i, k), model.a.format)), e.times(unpack(y(k, j), model.b.format));
+        if (scaled) e.times(options.alpha);
+        if (p.has_scales()) e.times(p.scale(options.scale_a, i, k)), e.times(p.scale(options.scale_b, j, k));
+        if (blocks) e.times(block_scale(options.block_a, i, k)), e.times(block_scale(options.block_b, j, k));
+        add(e);
+      }
+      if (p.has_c()) {
+        ExactProduct e;
+        e.times(unpack(c(i, j), p.c_format));
+        if (options.beta != 1) e.times(options.beta);
+        add(e);
+      }
       const Code got = d(i, j) & output.code_mask();
       const Exact exact = sum.exact();
       OutputError& e = errors[n];

@@ -5,11 +5,9 @@
 
 namespace narrow {
 
-namespace {
-
 // A zero product changes nothing where products are fused, so chains there are filled up to whole instructions, which
 // fixes the place of every product in its instruction. In a chain of roundings 0 * 0 could turn -0 into +0: no filling.
-std::size_t filled_to(const DotModel& m) {
+std::size_t chain_unit(const DotModel& m) {
   switch (m.rule) {
     case DotRule::fused:
     case DotRule::block_fused:
@@ -19,10 +17,12 @@ std::size_t filled_to(const DotModel& m) {
   }
 }
 
+namespace {
+
 // Collects the runs of K that make up one chain.
 class ChainWriter {
  public:
-  ChainWriter(Schedule& schedule, const DotModel& model) : schedule_(schedule), fill_(filled_to(model)) {
+  ChainWriter(Schedule& schedule, const DotModel& model) : schedule_(schedule), fill_(chain_unit(model)) {
     begin_ = schedule_.order.size();
   }
   void take(std::size_t begin, std::size_t end) {
@@ -85,41 +85,43 @@ std::vector<std::size_t> stream_k_cuts(const Plan& p, std::size_t k, std::size_t
 
 }  // namespace
 
+std::vector<std::size_t> plan_cuts(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows,
+                                   std::size_t cols, std::size_t row, std::size_t col) {
+  switch (plan.order) {
+    case SumOrder::chain: return {0, k};
+    case SumOrder::slice: return {};
+    case SumOrder::even: return even_cuts(plan, model, k);
+    case SumOrder::stream_k: return stream_k_cuts(plan, k, rows, cols, row, col);
+    default: break;
+  }
+  const auto length = static_cast<std::size_t>(plan.length);
+  std::vector<std::size_t> cuts{0};
+  while (cuts.back() + length < k) cuts.push_back(cuts.back() + length);
+  cuts.push_back(k);
+  return cuts;
+}
+
 Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows, std::size_t cols,
                        std::size_t row, std::size_t col) {
   Schedule schedule;
-  const auto chain_of = [&](std::size_t begin, std::size_t end) {
+  if (plan.order == SumOrder::slice) {
+    const std::size_t run = run_of(plan, model), length = static_cast<std::size_t>(plan.length);
+    for (std::size_t slice = 0; slice < std::max<std::size_t>(std::min(length, (k + run - 1) / run), 1); ++slice) {
+      ChainWriter writer(schedule, model);
+      for (std::size_t begin = slice * run; begin < k; begin += length * run) writer.take(begin, std::min(k, begin + run));
+      writer.close();
+    }
+    return schedule;
+  }
+  const std::vector<std::size_t> cuts = plan_cuts(plan, model, k, rows, cols, row, col);
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const std::size_t begin = cuts[i], end = cuts[i + 1];
     ChainWriter writer(schedule, model);
     const auto tile = static_cast<std::size_t>(plan.residue);
     const std::size_t first = tile != 0 ? (end - begin) % tile : 0;
     if (first != 0) writer.take(begin, begin + first), writer.fill_to(tile);
     writer.take(begin + first, end);
     writer.close();
-  };
-  const auto length = static_cast<std::size_t>(plan.length);
-  switch (plan.order) {
-    case SumOrder::chain: chain_of(0, k); break;
-    case SumOrder::promote:
-    case SumOrder::split:
-      for (std::size_t begin = 0; begin < std::max<std::size_t>(k, 1); begin += length) chain_of(begin, std::min(k, begin + length));
-      break;
-    case SumOrder::slice: {
-      const std::size_t run = run_of(plan, model);
-      for (std::size_t slice = 0; slice < std::max<std::size_t>(std::min(length, (k + run - 1) / run), 1); ++slice) {
-        ChainWriter writer(schedule, model);
-        for (std::size_t begin = slice * run; begin < k; begin += length * run) writer.take(begin, std::min(k, begin + run));
-        writer.close();
-      }
-      break;
-    }
-    case SumOrder::even:
-    case SumOrder::stream_k: {
-      const std::vector<std::size_t> cuts = plan.order == SumOrder::even
-                                                ? even_cuts(plan, model, k)
-                                                : stream_k_cuts(plan, k, rows, cols, row, col);
-      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) chain_of(cuts[i], cuts[i + 1]);
-      break;
-    }
   }
   return schedule;
 }

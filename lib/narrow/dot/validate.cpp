@@ -1,240 +1,241 @@
 #include "narrow/dot/validate.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <numeric>
+#include <map>
 
 #include "narrow/base/error.hpp"
-#include "narrow/base/parallel.hpp"
-#include "narrow/dot/gemm_checks.hpp"
-#include "narrow/dot/plan_ladder.hpp"
-#include "narrow/dot/suspicions.hpp"
-#include "narrow/dot/validate_sample.hpp"
-#include "narrow/format/neighbours.hpp"
+#include "narrow/dot/full_product.hpp"
+#include "narrow/dot/likelihood.hpp"
+#include "narrow/dot/misplaced.hpp"
+#include "narrow/dot/operand.hpp"
+#include "narrow/dot/relations.hpp"
+#include "narrow/dot/telling_test.hpp"
+#include "narrow/dot/trials.hpp"
 
 namespace narrow {
 
 namespace {
 
-using detail::Trial;
-using detail::ValidateSample;
-
-// Models of one arithmetic; the first in table order speaks for all.
-struct ModelClass {
-  std::vector<const DotModel*> models;
-};
-
-bool takes(const DotType& type, const Format& format, int code_bytes) {
-  return type.format == format || (type.format == "tf32"_fmt && format == "fp32"_fmt && code_bytes == 4);
-}
-
-std::vector<ModelClass> fitting_models(const ValidateRequest& r) {
-  std::vector<ModelClass> classes;
-  for (const DotModel& m : dot_models()) {
-    if (r.model != nullptr && r.model != &m) continue;
-    if (!takes(m.a, r.a_format, r.a.code_bytes) || !takes(m.b, r.b_format, r.b.code_bytes)) continue;
-    if (m.is_integer() && !r.d_format.is_integer() && r.d_format != "fp32"_fmt) continue;
-    if (!m.is_integer() && r.d_format.is_integer()) continue;
-    if (m.is_block_scaled() && r.model == nullptr && r.options.block_a.empty() && r.options.block_b.empty()) continue;
-    if (!m.is_block_scaled() && (!r.options.block_a.empty() || !r.options.block_b.empty())) continue;
-    // Sums in FP64 end in what is narrower; sums in a narrow format end there or wider.
-    const auto same = std::find_if(classes.begin(), classes.end(), [&](const ModelClass& c) { return same_arithmetic(*c.models[0], m); });
-    if (same != classes.end()) same->models.push_back(&m);
-    else classes.push_back({{&m}});
-  }
-  return classes;
-}
+using namespace detail;
 
 void check_request(const ValidateRequest& r) {
   const auto shape = [](const CodeMatrix& m) { return std::to_string(m.rows) + "x" + std::to_string(m.cols); };
-  if (r.a.rows == 0 || r.a.cols == 0 || r.b.cols == 0) throw Error("validate: empty matrices (A " + shape(r.a) + ", B " + shape(r.b) + ") tell nothing");
+  if (r.a.rows == 0 || r.a.cols == 0 || r.b.cols == 0 || r.batch.count == 0)
+    throw Error("validate: empty matrices (A " + shape(r.a) + ", B " + shape(r.b) + ") tell nothing");
   if (r.a.cols != r.b.rows) throw Error("validate: A is " + shape(r.a) + " and B is " + shape(r.b) + ": A must have as many columns as B has rows");
   if (r.d.rows != r.a.rows || r.d.cols != r.b.cols)
     throw Error("validate: A B is " + std::to_string(r.a.rows) + "x" + std::to_string(r.b.cols) + " and D is " + shape(r.d));
   if (r.c.data != nullptr && (r.c.rows != r.d.rows || r.c.cols != r.d.cols))
     throw Error("validate: D is " + shape(r.d) + " and C is " + shape(r.c));
-  for (std::size_t i = 0; i < r.d.rows; ++i)
-    for (std::size_t j = 0; j < r.d.cols; ++j)
-      if (!is_nan(r.d(i, j), r.d_format)) return;
+  for (std::size_t item = 0; item < r.batch.count; ++item)
+    for (std::size_t i = 0; i < r.d.rows; ++i)
+      for (std::size_t j = 0; j < r.d.cols; ++j)
+        if (!is_nan(item_of(r, item).d(i, j), r.d_format)) return;
   throw Error("validate: every element of D is NaN: nothing can be told from it");
 }
 
-// Whether gemm would take this plan with this model, and it is worth trying.
-bool plan_fits(const ValidateRequest& r, const DotModel& m, const Plan& p) {
-  if (!r.plan && p.join_in_output && r.d_format == "fp32"_fmt) return false;  // the usual join under another name
-  return detail::plan_problem(m, p, r.options).empty();
-}
-
-// The plans to try with a model.
-std::vector<Plan> plans_for(const ValidateRequest& r, const DotModel& m) {
-  std::vector<Plan> plans = r.plan ? std::vector<Plan>{*r.plan} : detail::plan_ladder(r.a.cols, m.a.format == "tf32"_fmt);
-  std::erase_if(plans, [&](const Plan& p) { return !plan_fits(r, m, p); });
-  return plans;
-}
-
-// Runs trials on a sample, in parallel.
-void score(std::vector<Trial>& trials, const ValidateSample& sample, const std::function<void(double)>& progress, double from, double to) {
-  std::atomic<std::size_t> done{0};
-  parallel_parts(trials.size(), 1, 0, [&](std::size_t begin, std::size_t) {
-    sample.score(trials[begin]);
-    const std::size_t n = ++done;
-    if (progress && n % 16 == 0) progress(from + (to - from) * static_cast<double>(n) / static_cast<double>(trials.size()));
-  });
-}
-
-void keep_best(std::vector<Trial>& trials, std::size_t count) {
-  std::stable_sort(trials.begin(), trials.end(), [](const Trial& x, const Trial& y) { return x.distance < y.distance; });
-  if (trials.size() > count) trials.resize(count);
-}
-
-// Few outputs first, more for those that are left. True when a trial is right on the whole of the last sample: then only
-// such trials stay, else the best of them. stream-K cuts by the place of the output, so a plan of it is not sampled.
-bool sift(const ValidateRequest& r, std::size_t attempt, std::vector<Trial>& trials, double from, double to) {
-  if (r.plan && r.plan->order == SumOrder::stream_k) return !trials.empty();
-  struct Stage {
-    std::size_t rows, cols, survivors;
-    double share;
-  };
-  bool any_exact = false;
-  for (const Stage& stage : {Stage{1, 2, 200, 0.6}, Stage{2, 16, 40, 0.8}, Stage{16, 64, 8, 1}}) {
-    if (trials.empty()) return false;
-    const ValidateSample sample(r, stage.rows, stage.cols, attempt);
-    score(trials, sample, r.progress, from, from + (to - from) * stage.share);
-    any_exact = std::any_of(trials.begin(), trials.end(), [](const Trial& t) { return t.exact; });
-    if (any_exact) std::erase_if(trials, [](const Trial& t) { return !t.exact; });
-    else keep_best(trials, stage.survivors);
-  }
-  return any_exact;
-}
-
-// All of D against one model and plan.
-struct FullComparison {
-  std::uint64_t equal = 0, max_ulp = 0, nan_mismatch = 0, distance = 0;
-  std::array<std::uint64_t, 33> ulp_counts{};
+// A search with what it found on all of D.
+struct Explained {
+  Search search;
+  bool any = false;           // something explains half of the sampled outputs
+  std::vector<Trial> exact;   // give all bits
+  std::vector<Trial> likely;  // give all bits of the most telling outputs; all of them were too many to compute
+  Trial closest;              // where nothing is exact
+  double equal_share = 0;     // of the outputs that the closest gives
 };
 
-FullComparison compare_all(const ValidateRequest& r, const std::vector<std::uint64_t>& expected) {
-  FullComparison c;
-  for (std::size_t i = 0; i < r.d.rows; ++i)
-    for (std::size_t j = 0; j < r.d.cols; ++j) {
-      const Code x = expected[i * r.d.cols + j], y = r.d(i, j) & r.d_format.code_mask();
-      if (x == y) {
-        ++c.equal, ++c.ulp_counts[0];
-        continue;
-      }
-      c.distance += detail::distance_between(x, y, r.d_format);
-      if (is_nan(x, r.d_format) || is_nan(y, r.d_format)) {
-        ++c.nan_mismatch;
-        continue;
-      }
-      const std::uint64_t distance = ulp_distance(x, y, r.d_format);
-      c.max_ulp = std::max(c.max_ulp, distance);
-      // Two zeros of unlike signs differ in bits and not in value: they count with the nearest.
-      ++c.ulp_counts[static_cast<std::size_t>(std::clamp(bit_length(distance), 1, 32))];
+// What may be spent to confirm what comes after the first, in nanoseconds of one core.
+constexpr double confirm_budget = 2.5e9;
+constexpr std::size_t most_failures = 4;
+constexpr double mostly = 0.9;  // equal outputs from which on the arithmetic is right and the others are wrong
+
+Explained explain(const ValidateRequest& r, Finish finish, double from, double to, bool usual_only = false) {
+  Explained e{prepare_search(r, usual_only), false, {}, {}, {}, 0};
+  constexpr std::size_t outputs = 96;
+  e.search.outputs = telling_outputs(r, outputs);
+  const double middle = from + (to - from) / 2;
+  e.any = !e.search.trials.empty() && sift(r, e.search, finish, from, middle);
+  if (e.search.trials.empty()) return e;
+  e.closest = e.search.trials.front();
+  if (!e.any) return e;
+  const double products = static_cast<double>(r.batch.count) * static_cast<double>(r.d.rows) *
+                          static_cast<double>(r.d.cols) * static_cast<double>(r.a.cols);
+  const auto cost_of_trial = [&](const Trial& t) { return cost_of(e.search.model(t.members.front())) * products; };
+  std::stable_partition(e.search.trials.begin(), e.search.trials.end(), [&](const Trial& t) { return is_fast(e.search.model(t.members.front())); });
+  double spent = 0;
+  std::uint64_t most_equal = 0;
+  std::size_t failed = 0;
+  for (const Trial& t : e.search.trials) {
+    // The first is always held against all of D, and those after it that missed nothing until one of them is right.
+    const double cost = cost_of_trial(t);
+    const bool open = e.exact.empty() && (spent == 0 || (t.misses == 0 && failed < most_failures));
+    if (!open && spent + cost > confirm_budget) {
+      if (!e.exact.empty()) e.likely.push_back(t);
+      continue;
     }
-  return c;
+    spent += cost;
+    const auto progress = [&](double share) {
+      if (r.progress && e.exact.empty()) r.progress(middle + (to - middle) * share);
+    };
+    const Pair& first = t.members.front();
+    const FullComparison full = compare_all(r, e.search.model(first), first.plan, {.finish = finish, .stop_when_wrong = !e.exact.empty()}, progress);
+    if (full.wrong == 0) e.exact.push_back(t);
+    else ++failed;
+    if (full.equal > most_equal) most_equal = full.equal, e.closest = t;
+  }
+  e.equal_share = static_cast<double>(most_equal) / (products / static_cast<double>(r.a.cols));
+  return e;
 }
 
-std::optional<FailingDot> smallest_failure(const ValidateRequest& r, const DotModel& m, const Plan& plan,
-                                           const std::vector<std::uint64_t>& expected) {
-  const detail::OperandCodes a(r.a, m.a.format, plan.operands), b(r.b, m.b.format, plan.operands);
+// Every model of every class with its plans, the likeliest first.
+std::vector<Candidate> named(const ValidateRequest& r, const Search& search, const std::vector<Trial>& trials, std::uint64_t compared) {
+  struct Entry {
+    Candidate candidate;
+    int unlikely;
+    std::size_t simple;
+  };
+  std::vector<Entry> entries;
+  for (const Trial& t : trials)
+    for (std::size_t n = 0; n < t.members.size(); ++n)
+      for (const DotModel* m : search.classes[t.members[n].models].models)
+        entries.push_back({{m, t.members[n].plan, compared != 0 ? compared : t.compared()}, unlikelihood(*m, r.gpu), n});
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) { return x.unlikely < y.unlikely; });
+  std::vector<Candidate> out;
+  for (const Entry& e : entries) out.push_back(e.candidate);
+  return out;
+}
+
+std::string name_of(const Candidate& c) { return std::string(c.model->name.view()) + ", " + plan_text(c.plan); }
+
+// One candidate for each arithmetic among them.
+std::vector<Candidate> unlike(const Search& search, const std::vector<Trial>& exact, const std::vector<Trial>& likely) {
+  std::vector<Candidate> out;
+  for (const auto* trials : {&exact, &likely})
+    for (const Trial& t : *trials)
+      for (const Pair& p : t.members) {
+        const DotModel& m = search.model(p);
+        // Of one proved group a pair of each model, and of each plan of the first model.
+        const bool known = std::any_of(out.begin(), out.end(), [&](const Candidate& c) { return c.model == &m; });
+        if (!known || &m == out.front().model || &p == &t.members.front()) out.push_back({&m, p.plan, 0});
+      }
+  return out;
+}
+
+void set_exact(ValidateResult& result, const ValidateRequest& r, const Explained& e) {
+  result.exact = true;
+  result.equal_count = result.total;
+  result.ulp_counts[0] = result.total;
+  result.candidates = named(r, e.search, e.exact, result.total);
+  const std::vector<Candidate> likely = named(r, e.search, e.likely, 0);
+  result.candidates.insert(result.candidates.end(), likely.begin(), likely.end());
+  const std::vector<Candidate> kinds = unlike(e.search, e.exact, e.likely);
+  result.differences = differences_of(kinds);
+  result.telling = telling_test(r, kinds);
+}
+
+std::optional<FailingDot> smallest_failure(const ValidateRequest& r, const DotModel& m, const Plan& plan, const FullComparison& full) {
   std::optional<FailingDot> best;
   std::size_t best_products = ~std::size_t{0};
-  constexpr std::size_t looked_at = 4096;  // outputs that differ: enough to find a short one
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < r.d.rows && seen < looked_at; ++i)
-    for (std::size_t j = 0; j < r.d.cols && seen < looked_at; ++j) {
-      if (expected[i * r.d.cols + j] == (r.d(i, j) & r.d_format.code_mask())) continue;
-      ++seen;
-      std::size_t products = 0;
-      for (std::size_t k = 0; k < r.a.cols; ++k)
-        products += magnitude_of(a(i, k), m.a.format) != 0 && magnitude_of(b(k, j), m.b.format) != 0 ? 1 : 0;
-      if (products >= best_products) continue;
-      best_products = products;
-      best = FailingDot{i, j, {}, {}, r.c.data != nullptr ? r.c(i, j) : 0, expected[i * r.d.cols + j], r.d(i, j)};
-    }
+  for (const OutputDifference& d : full.differences) {
+    const ProductItem item = item_of(r, d.item);
+    const OperandCodes a(item.a, m.a.format, plan.operands), b(item.b, m.b.format, plan.operands);
+    std::size_t products = 0;
+    for (std::size_t k = 0; k < r.a.cols; ++k)
+      products += magnitude_of(a(d.row, k), m.a.format) != 0 && magnitude_of(b(k, d.col), m.b.format) != 0 ? 1 : 0;
+    if (products >= best_products) continue;
+    best_products = products;
+    best = FailingDot{d.row, d.col, d.item, {}, {}, item.c.data != nullptr ? item.c(d.row, d.col) : 0, d.expected, d.found};
+  }
   if (!best) return best;
+  const ProductItem item = item_of(r, best->item);
+  const OperandCodes a(item.a, m.a.format, plan.operands), b(item.b, m.b.format, plan.operands);
   for (std::size_t k = 0; k < r.a.cols; ++k) best->a.push_back(a(best->row, k)), best->b.push_back(b(k, best->col));
   while (best->a.size() > 1 && magnitude_of(best->a.back(), m.a.format) == 0 && magnitude_of(best->b.back(), m.b.format) == 0)
     best->a.pop_back(), best->b.pop_back();
   return best;
 }
 
-// What a candidate gives for all of D.
-std::vector<std::uint64_t> full_product(const ValidateRequest& r, const DotModel& m, const Plan& plan) {
-  std::vector<std::uint64_t> d(r.d.rows * r.d.cols);
-  GemmOptions options = r.options;
-  options.output = r.d_format;
-  gemm(m, plan, r.a, r.b, r.c, MatrixView<std::uint64_t>{d.data(), r.d.rows, r.d.cols}, options);
-  return d;
+// All of D against the candidate that is named, for the numbers of the report and for where it differs.
+void set_closest(ValidateResult& result, const ValidateRequest& r, std::vector<Candidate> candidates, bool look_where) {
+  constexpr std::size_t kept = std::size_t{1} << 20, products_looked_at = std::size_t{1} << 21;
+  const std::size_t looked_at = std::max<std::size_t>(16, products_looked_at / r.a.cols);
+  const Candidate& first = candidates.front();
+  FullComparison full = compare_all(r, *first.model, first.plan, {.differences = kept, .keep_expected = look_where});
+  result.candidates = std::move(candidates);
+  result.equal_count = full.equal, result.max_ulp = full.max_ulp, result.nan_mismatch = full.nan_mismatch;
+  result.ulp_counts = full.ulp_counts;
+  if (look_where)
+    for (std::string& sentence : misplaced(r, full)) result.suspicions.push_back(std::move(sentence));
+  if (full.differences.size() > looked_at) full.differences.resize(looked_at);  // enough to find a short one
+  result.failing = smallest_failure(r, *result.candidates.front().model, result.candidates.front().plan, full);
 }
 
-// What is left of all trials after sampling. Fast models first: where one of them is exact, slow ones are tried with the
-// plans that survived; else with all.
-std::vector<Trial> survivors(const ValidateRequest& r, std::size_t attempt, std::vector<Trial> fast, std::vector<Trial> slow) {
-  const bool fast_exact = sift(r, attempt, fast, 0, 0.5);
-  if (fast_exact)
-    std::erase_if(slow, [&](const Trial& s) {
-      return std::none_of(fast.begin(), fast.end(), [&](const Trial& t) { return t.plan == s.plan; });
-    });
-  const bool slow_exact = sift(r, attempt, slow, 0.5, 0.9);
-  if (slow_exact && !fast_exact) fast.clear();
-  if (fast_exact && !slow_exact) slow.clear();
-  fast.insert(fast.end(), slow.begin(), slow.end());
-  if (!fast_exact && !slow_exact) keep_best(fast, 4);
-  return fast;
+// D is something else of the product. Where it can be said in bits, who made it?
+void set_relation(ValidateResult& result, const ValidateRequest& r, const Relation& relation) {
+  result.relation = relation.name;
+  std::string sentence = relation.sentence;
+  std::vector<Candidate> candidates;
+  if (relation.under) {
+    ValidateRequest under = *relation.under;
+    under.progress = r.progress;
+    const Explained e = explain(under, relation.finish, 0.1, 0.8);
+    if (!e.exact.empty()) {
+      candidates = named(r, e.search, e.exact, result.total);
+      sentence += "; with that, " + name_of(candidates.front()) + " gives every bit";
+    }
+    result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
+  }
+  result.suspicions.push_back(std::move(sentence));
+  if (candidates.empty()) {
+    const Explained e = explain(r, Finish::as_asked, 0.1, 0.5);
+    candidates = named(r, e.search, {e.closest}, 0);
+    result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
+  }
+  set_closest(result, r, std::move(candidates), false);
+}
+
+// The product as asked, by value, whose outputs were rounded in another way.
+bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
+  struct Way {
+    Finish finish;
+    const char* sentence;
+    bool possible;
+  };
+  const bool narrow_output = !r.d_format.is_integer() && r.d_format.width() < 32;
+  const Way ways[] = {
+      {Finish::before_c, "the product was rounded to D's format before C was added: two roundings", narrow_output && r.c.data != nullptr},
+      {Finish::through_fp16, "the output was rounded twice: to fp16 first", narrow_output && r.d_format != "fp16"_fmt},
+      {Finish::through_bf16, "the output was rounded twice: to bf16 first", narrow_output && r.d_format != "bf16"_fmt},
+      {Finish::through_tf32, "the output was rounded twice: to tf32 first", narrow_output}};
+  for (const Way& way : ways) {
+    if (!way.possible) continue;
+    const Explained e = explain(r, way.finish, 0.5, 0.8, true);
+    if (e.exact.empty()) continue;
+    std::vector<Candidate> candidates = named(r, e.search, e.exact, result.total);
+    result.relation = way.finish == Finish::before_c ? "rounded before C" : "rounded twice";
+    result.suspicions.push_back(std::string(way.sentence) + "; with that, " + name_of(candidates.front()) + " gives every bit");
+    set_closest(result, r, std::move(candidates), false);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 ValidateResult validate(const ValidateRequest& r) {
   check_request(r);
-  const std::vector<ModelClass> classes = fitting_models(r);
-  if (classes.empty()) {
-    if (r.model != nullptr) throw Error("validate: " + std::string(r.model->name.view()) + " does not take operands of these types");
-    throw Error("validate: no model takes operands of these types and gives such a result");
-  }
   ValidateResult result;
-  result.total = r.d.rows * r.d.cols;
-  std::vector<Trial> trials, slow_trials;
-  for (const ModelClass& c : classes) {
-    result.models_tried += c.models.size();
-    const bool slow = detail::engine_of(*c.models[0]) == detail::EngineKind::none;
-    for (const Plan& plan : plans_for(r, *c.models[0])) (slow ? slow_trials : trials).push_back({c.models[0], plan});
-  }
-  if (trials.empty() && slow_trials.empty())
-    throw Error("validate: plan " + plan_text(*r.plan) + " fits no model that takes operands of these types");
-  result.plans_tried = trials.size() + slow_trials.size();
-
-  // A wrong word of D in the first sample could throw out the truth: without an exact match other samples get a try.
-  constexpr std::size_t attempts = 3;
-  std::optional<Trial> closest;
-  FullComparison closest_full;
-  std::vector<Trial> exact;
-  for (std::size_t attempt = 0; attempt < attempts && exact.empty(); ++attempt)
-    for (const Trial& t : survivors(r, attempt, trials, slow_trials)) {
-      const FullComparison full = compare_all(r, full_product(r, *t.model, t.plan));
-      if (full.equal == result.total) exact.push_back(t);
-      if (!closest || full.distance < closest_full.distance) closest = t, closest_full = full;
-    }
-  result.exact = !exact.empty();
-  result.equal_count = closest_full.equal;
-  result.max_ulp = closest_full.max_ulp;
-  result.ulp_counts = closest_full.ulp_counts;
-  result.nan_mismatch = closest_full.nan_mismatch;
-
-  // Every model of a class, in the order of the table, with its plans.
-  const std::vector<Trial> named = result.exact ? exact : std::vector<Trial>{*closest};
-  for (const DotModel& m : dot_models())
-    for (const ModelClass& c : classes) {
-      if (std::find(c.models.begin(), c.models.end(), &m) == c.models.end()) continue;
-      for (const Trial& t : named)
-        if (t.model == c.models[0]) result.candidates.push_back({&m, t.plan});
-    }
-  if (!result.exact) {
-    const std::vector<std::uint64_t> expected = full_product(r, *closest->model, closest->plan);
-    result.failing = smallest_failure(r, *closest->model, closest->plan, expected);
-    result.suspicions = detail::suspicions(r, *closest, expected, closest_full.equal);
+  result.total = static_cast<std::uint64_t>(r.batch.count) * r.d.rows * r.d.cols;
+  (void)prepare_search(r);  // what fits no model is said before the work
+  const ValueVerdict values = look_at_values(r);
+  if (values.relation) {
+    set_relation(result, r, *values.relation);
+  } else {
+    const Explained e = explain(r, Finish::as_asked, 0.05, 0.9);
+    result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
+    if (!e.exact.empty()) set_exact(result, r, e);
+    else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
+      set_closest(result, r, named(r, e.search, {e.closest}, 0), e.any);
   }
   if (r.progress) r.progress(1);
   return result;
