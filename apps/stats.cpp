@@ -229,6 +229,8 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
     print("left out: " + std::to_string(s.left_out) + (s.left_out == 1 ? " tensor" : " tensors") +
           " without floating numbers\n");
 }
+  const auto overflowed = [](const StatsRow& row) { return row.in_format.overflow != row.in_format.clamped; };
+  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed\n");
 
 int run(const Options& options) {
   if (options.files.empty())
@@ -264,10 +266,12 @@ Action declare(Arguments& arguments) {
   options->choice.declare(arguments);
   arguments.flag("--per-tensor", options->per_tensor, "a row a tensor and format (default)");
   arguments.flag("--total", options->total, "all tensors of a file together");
-  arguments.option("--sort", options->sort, "KEY", "worst first by: lost (default), name, or a key of the JSON");
+  arguments.option("--sort", options->sort, "KEY",
+                   "worst first, undefined before all, by: lost (default), name, or a key of the JSON");
   arguments.option("--top", options->top, "N", "show the worst N rows only");
-  arguments.option("--fail-if", options->fail_if, "EXPR",
-                   "exit 1 when true for a tensor: 'underflow > 1% or fp16.overflow > 0'; % of all elements");
+  arguments.option(
+      "--fail-if", options->fail_if, "EXPR",
+      "exit 1 when true for a tensor: 'underflow > 1% or fp16.overflow > 0'; % of all elements; undefined fails");
   options->cast.declare_for_arrays(arguments);
   arguments.flag("--json", options->json, "print JSON");
   arguments.option("--csv", options->csv, "FILE", "write the rows as CSV too");

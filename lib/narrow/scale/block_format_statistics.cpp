@@ -94,11 +94,11 @@ void add_element(BlockFormatStatistics& out, const Measure& m, float x, std::uin
   // A block whose scale is 0 is lost, not beyond: NVFP4 multiplies it by the largest float.
   if (decode_by != 0 && m.has_overflowed(x * m.scale * encode)) {
     ++f.overflow;
-    if (std::isfinite(result)) ++f.saturated;
+    if (std::isfinite(result)) ++f.saturated, ++f.clamped;
   }
   if (m.is_subnormal[code]) ++f.subnormal;
   if (x != 0 && result == 0) ++f.underflow;
-  if (!std::isfinite(result)) return;
+  if (!std::isfinite(result)) return void(++f.not_finite);
   const double error = static_cast<double>(result) * m.inverse - value;
   ++f.compared;
   f.squared_error += error * error;

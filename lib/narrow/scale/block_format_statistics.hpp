@@ -24,7 +24,8 @@ struct ScaleSpread {
 
 struct BlockFormatStatistics {
   InputStatistics input;
-  FormatStatistics elements;  // subnormal: of the element format; overflow: beyond its largest value once scaled
+  FormatStatistics elements;  // subnormal: of the element format; overflow: beyond its largest value once scaled, and
+                              // clamped to it
   ScaleSpread scales;
 
   void merge(const BlockFormatStatistics& next);  // of the data that follows
