@@ -38,7 +38,8 @@ struct Request {
   std::vector<std::string> names;         // of the formats, then of the block formats
   std::vector<narrow::FormatCast> casts;  // in the same order
   std::vector<ChosenBlockFormat> blocks;
-  std::optional<double> scale;            // empty: auto
+  std::optional<double> scale;  // empty: by the goal
+  narrow::ScaleGoal goal = {};
   std::uint64_t seed = 0;
   bool total = false;
 };
@@ -57,7 +58,9 @@ Request read_request(const Options& options) {
   if (!request.blocks.empty() && !options.cast.is_plain())
     throw narrow::Error("stats: --cast, --rounding, --overflow and --subnormals do not go with " +
                         narrow::quote(request.blocks[0].name) + ", whose rule fixes them");
-  if (options.scale != "auto") request.scale = options.scale ? parse_scale(*options.scale, ", or auto") : 1.0;
+  if (options.scale == "best-sqnr") request.goal = narrow::ScaleGoal::best_sqnr;
+  else if (options.scale != "auto")
+    request.scale = options.scale ? parse_scale(*options.scale, ", auto, best-sqnr") : 1.0;
   if (options.total && options.per_tensor) throw narrow::Error("stats: --total and --per-tensor exclude each other");
   request.seed = options.cast.random_value();
   request.total = options.total;
@@ -66,10 +69,11 @@ Request read_request(const Options& options) {
 
 std::vector<narrow::ScaledCast> with_scales(const Request& request, std::span<const narrow::Tensor> tensors,
                                             const narrow::TensorPass& pass) {
-  std::vector<double> scales(request.casts.size(), request.scale.value_or(1));
-  if (!request.scale) scales = narrow::least_loss_scales(tensors, request.casts, pass);
+  std::vector<narrow::AutoScale> scales(request.casts.size());
+  if (!request.scale) scales = narrow::auto_scales(tensors, request.casts, request.goal, pass);
   std::vector<narrow::ScaledCast> casts;
-  for (std::size_t k = 0; k < request.casts.size(); ++k) casts.push_back({request.casts[k], scales[k]});
+  for (std::size_t k = 0; k < request.casts.size(); ++k)
+    casts.push_back({request.casts[k], request.scale.value_or(scales[k].scale)});
   return casts;
 }
 
@@ -94,7 +98,7 @@ std::string name_in_run(const ChosenFile& chosen, const narrow::Tensor& tensor) 
   return name.erase(first, last - first + 1);
 }
 
-// The rows of block formats. They find their scales themselves: --scale auto is 1 for them.
+// The rows of block formats. They find their scales themselves: --scale auto and best-sqnr are 1 for them.
 void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::span<const narrow::Tensor> tensors,
                     const narrow::TensorPass& pass, const std::string& file, const std::string& name) {
   const double scale = request.scale.value_or(1);
@@ -106,9 +110,10 @@ void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::sp
   }
 }
 
-// How often the data is read: auto looks at it twice before.
+// How often the data is read at most: auto looks at it twice before, best-sqnr once and 1 + log2(128) times a format.
 std::uint64_t passes_over(const Request& request) {
-  std::uint64_t passes = request.scale ? 1 : 3;
+  const std::uint64_t search = request.goal == narrow::ScaleGoal::best_sqnr ? 8 * request.casts.size() : 1;
+  std::uint64_t passes = request.scale ? 1 : 2 + search;
   for (const ChosenBlockFormat& chosen : request.blocks) passes += chosen.format.needs_tensor_amax() ? 2 : 1;
   return passes;
 }
@@ -224,7 +229,12 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
   if (!request.blocks.empty())
     print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
   if (!request.scale)
-    print("scale: the power of two that loses least (underflow + overflow), of equal ones the closest to 1\n");
+    print(
+        std::string("scale: of the powers of two without overflow the one ") +
+        (request.goal == narrow::ScaleGoal::best_sqnr ? "with the largest SQNR" : "that loses fewest values to zero") +
+        ", of equal ones the closest to 1" +
+        (std::any_of(shown.begin(), shown.end(), overflowed) ? "; no power of two avoids the overflow shown" : "") +
+        "\n");
   if (s.left_out != 0)
     print("left out: " + std::to_string(s.left_out) + (s.left_out == 1 ? " tensor" : " tensors") +
           " without floating numbers\n");
@@ -262,7 +272,10 @@ Action declare(Arguments& arguments) {
                    "tensor files, FILE:TENSOR, folders, or -; several whose names hold step numbers give a trend");
   arguments.option("--formats", options->formats, "LIST",
                    "comma list of formats, or all (default fp16,bf16,e4m3,e5m2); also block formats: mxfp8_e4m3,nvfp4");
-  arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number, 2^k, or auto");
+  arguments.option("--scale", options->scale, "S",
+                   "multiply the data first: a number, 2^k, auto (the 2^k that loses fewest values to zero, of those "
+                   "at which nothing "
+                   "overflows; of equal ones the closest to 1), or best-sqnr (the same for the largest SQNR)");
   options->choice.declare(arguments);
   arguments.flag("--per-tensor", options->per_tensor, "a row a tensor and format (default)");
   arguments.flag("--total", options->total, "all tensors of a file together");

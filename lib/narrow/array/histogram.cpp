@@ -1,8 +1,10 @@
 #include "narrow/array/histogram.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "narrow/array/lanes_simd.hpp"
+#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/parallel.hpp"
@@ -180,6 +182,39 @@ HistogramWithShares exponent_histogram(std::span<const float> data, std::span<co
     out.shares.push_back(shares);
   }
   return out;
+namespace {
+
+template <class T>
+std::optional<int> largest_scale(T low, T high, const FormatCast& to) {
+  constexpr std::uint64_t worst = ~std::uint64_t{0};  // the draw that rounds up most
+  const auto over = [&](T x, int k) {
+    const T s = x * std::ldexp(T{1}, k);
+    return !(s < 0 && !to.format.has_sign) && (std::isinf(s) || overflows(s, to.format, to.cast, worst));
+  };
+  for (int k = ExponentHistogram::max_exponent; k >= ExponentHistogram::min_exponent; --k)
+    if (!over(low, k) && !over(high, k)) return k;
+  return {};
+}
+
+}  // namespace
+
+std::optional<int> largest_scale_log2(float low, float high, const FormatCast& to) {
+  return largest_scale(low, high, to);
+}
+std::optional<int> largest_scale_log2(double low, double high, const FormatCast& to) {
+  return largest_scale(low, high, to);
+}
+
+std::optional<int> loss_scale_log2(const ExponentHistogram& h, float low, float high, const FormatCast& to) {
+  const std::optional<int> largest = largest_scale(low, high, to);
+  if (!largest || *largest <= 0) return largest;
+  // A larger scale loses no more, so the largest one is as good as any, and the choice is the smallest that equals it.
+  const auto lost = [&](int k) { return shares_from_histogram(h, to, k).underflow.lower; };
+  int k = 0;
+  for (const std::uint64_t least = lost(*largest); lost(k) != least;) ++k;
+  return k;
+}
+
 }
 
 }  // namespace narrow
