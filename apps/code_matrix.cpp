@@ -4,7 +4,7 @@
 #include "format_list.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/round/convert.hpp"
-#include "narrow/tensor/tensor_file.hpp"
+#include "narrow/tensor/block_parts.hpp"
 #include "narrow/text/quote.hpp"
 #include "tensor_choice.hpp"
 #include "tensor_text.hpp"
@@ -105,7 +105,8 @@ std::string code_format_name(const Format& format) {
 
 LoadedMatrix load_matrix(const MatrixFlags& flags) {
   const std::string who = std::string(flags.name) + ": " + narrow::quote(*flags.file);
-  const narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  if (flags.scales && tensor.blocks) tensor = narrow::Tensor(tensor.blocks->codes);
   if (tensor.shape.size() != 2)
     throw narrow::Error(who + " has the shape " + shape_text(tensor.shape) + "; a matrix has two dimensions");
   if (tensor.elements() == 0)

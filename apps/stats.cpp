@@ -5,13 +5,13 @@
 #include <memory>
 #include <set>
 
-#include "block_tensor.hpp"
 #include "cast_options.hpp"
 #include "command.hpp"
 #include "fail_if.hpp"
 #include "format_list.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/auto_scale.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
@@ -105,7 +105,7 @@ void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::sp
   for (const ChosenBlockFormat& chosen : request.blocks) {
     narrow::BlockFormatStatistics all;
     for (const narrow::Tensor& tensor : tensors)
-      all.merge(block_tensor_statistics(tensor, chosen.format, scale, pass.done));
+      all.merge(narrow::block_tensor_statistics(tensor, chosen.format, scale, pass.done));
     rows.push_back({file, {}, name, chosen.name, scale, all.input, all.elements, "", all.scales});
   }
 }
