@@ -192,7 +192,7 @@ Survey survey(const Options& options) {
                      [](const auto& a, const auto& b) { return step_of(a) < step_of(b); });
   std::map<std::string, std::size_t> files_with;  // by name of the tensor
   for (const std::string& file : s.files) {
-    ChosenFile chosen = open_chosen(file, options.choice);
+    ChosenFile chosen = open_chosen(file, options.choice, file.rfind("-", 0) == 0);
     const std::vector<narrow::Tensor> tensors = chosen.floating();
     s.left_out += chosen.tensors.size() - tensors.size();
     s.bytes += bytes_of(tensors);
@@ -206,16 +206,19 @@ Survey survey(const Options& options) {
 }
 
 std::vector<StatsRow> measure_files(const Options& options, const Request& request, const Survey& s,
-                                    const std::optional<FailIf>& gate) {
+                                    const std::optional<FailIf>& gate, std::string& left_out) {
   Progress progress("stats", passes_over(request) * s.bytes);
   std::vector<StatsRow> rows;
-  for (const std::string& file : s.files)
-    for (std::vector<StatsRow>& group : measure(request, s.open(file, options.choice), s.steps, progress)) {
+  for (const std::string& file : s.files) {
+    const ChosenFile chosen = s.open(file, options.choice);
+    left_out += left_out_text(chosen);
+    for (std::vector<StatsRow>& group : measure(request, chosen, s.steps, progress)) {
       for (StatsRow& row : group)
         if (s.steps) row.step = step_of(file);
       if (gate) gate->check(group);
       rows.insert(rows.end(), group.begin(), group.end());
     }
+  }
   if (s.steps && !gate) find_breaks(rows);
   return rows;
 }
@@ -226,6 +229,8 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
                                     rows.begin() + static_cast<std::ptrdiff_t>(std::min(top, rows.size())));
   print(stats_table(shown, s.files.size() > 1).to_text(use_colour(1)));
   if (shown.size() < rows.size()) print("(" + std::to_string(rows.size() - shown.size()) + " more rows)\n");
+  const auto overflowed = [](const StatsRow& row) { return row.in_format.overflow != row.in_format.clamped; };
+  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed\n");
   if (!request.blocks.empty())
     print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
   if (!request.scale)
@@ -239,8 +244,6 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
     print("left out: " + std::to_string(s.left_out) + (s.left_out == 1 ? " tensor" : " tensors") +
           " without floating numbers\n");
 }
-  const auto overflowed = [](const StatsRow& row) { return row.in_format.overflow != row.in_format.clamped; };
-  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed\n");
 
 int run(const Options& options) {
   if (options.files.empty())
@@ -254,15 +257,19 @@ int run(const Options& options) {
   const std::size_t top = parse_top(options);
 
   const Survey s = survey(options);
-  std::vector<StatsRow> rows = measure_files(options, request, s, gate);
+  std::string left_out;
+  std::vector<StatsRow> rows = measure_files(options, request, s, gate, left_out);
   if (!s.steps) sort_rows(rows, key);
-  const bool failed =
-      gate && std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
+  const bool any_breaks =
+      std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
+  const bool failed = gate && (any_breaks || !left_out.empty());  // nobody knows what is in those
   if (options.csv) write_file(*options.csv, stats_csv(rows));
   if (options.json) print(json_text(stats_json(rows)));
   else show(rows, top, request, s);
   // JSON stays JSON: what failed goes to standard error then.
   if (failed) options.json ? print_error(gate_text(rows)) : print(gate_text(rows));
+  if (!left_out.empty())
+    print_error(left_out + (gate ? "fails: a gate passes nothing that was not read; --tensors leaves it out\n" : ""));
   return failed ? 1 : 0;
 }
 
