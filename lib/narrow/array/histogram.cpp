@@ -142,6 +142,26 @@ void ExponentHistogram::merge(const ExponentHistogram& other) {
   for (std::size_t k = 0; k < binades.size(); ++k) add(binades[k], other.binades[k]);
 }
 
+void Fates::add(const Fates& other) {
+  for (std::size_t k = 0; k < of.size(); ++k) of[k] += other.of[k];
+}
+
+Fates BinadeFates::all() const {
+  Fates sum;
+  for (const Fates& f : binades) sum.add(f);
+  return sum;
+}
+
+void BinadeFates::merge(const BinadeFates& other) {
+  if (other.binades.size() > binades.size()) {
+    BinadeFates narrower = other;
+    std::swap(*this, narrower);
+    return merge(narrower);
+  }
+  const auto shift = static_cast<std::size_t>(other.min_exponent - min_exponent);
+  for (std::size_t k = 0; k < other.binades.size(); ++k) binades[k == 0 ? 0 : k + shift].add(other.binades[k]);
+}
+
 ExponentHistogram exponent_histogram(std::span<const float> data, int threads) {
   return histogram_pass(data, {}, threads).histogram;
 }
@@ -162,26 +182,6 @@ HistogramShares shares_from_histogram(const ExponentHistogram& h, const FormatCa
   return shares;
 }
 
-HistogramWithShares exponent_histogram(std::span<const float> data, std::span<const ScaledFormat> formats, int threads) {
-  std::vector<ThresholdCount> thresholds;
-  for (const ScaledFormat& scaled : formats)
-    for (const bool negative : {false, true}) {
-      const Thresholds t = find_thresholds(scaled.to, negative, scaled.scale_log2);
-      for (const std::uint32_t from : {1u, t.zero_below, t.normal_from, t.overflow_from}) thresholds.push_back({from, negative});
-    }
-  const Part all = histogram_pass(data, thresholds, threads);
-  HistogramWithShares out{all.histogram, {}};
-  for (std::size_t k = 0; k < formats.size(); ++k) {
-    ExactShares shares;
-    for (std::size_t sign = 0; sign < 2; ++sign) {
-      const ThresholdCount* t = &all.thresholds[8 * k + 4 * sign];
-      shares.underflow += t[0].count - t[1].count;
-      shares.subnormal += t[1].count - t[2].count;
-      shares.overflow += t[3].count;
-    }
-    out.shares.push_back(shares);
-  }
-  return out;
 namespace {
 
 template <class T>
@@ -215,6 +215,26 @@ std::optional<int> loss_scale_log2(const ExponentHistogram& h, float low, float 
   return k;
 }
 
+HistogramWithShares exponent_histogram(std::span<const float> data, std::span<const ScaledFormat> formats, int threads) {
+  std::vector<ThresholdCount> thresholds;
+  for (const ScaledFormat& scaled : formats)
+    for (const bool negative : {false, true}) {
+      const Thresholds t = find_thresholds(scaled.to, negative, scaled.scale_log2);
+      for (const std::uint32_t from : {1u, t.zero_below, t.normal_from, t.overflow_from}) thresholds.push_back({from, negative});
+    }
+  const Part all = histogram_pass(data, thresholds, threads);
+  HistogramWithShares out{all.histogram, {}};
+  for (std::size_t k = 0; k < formats.size(); ++k) {
+    ExactShares shares;
+    for (std::size_t sign = 0; sign < 2; ++sign) {
+      const ThresholdCount* t = &all.thresholds[8 * k + 4 * sign];
+      shares.underflow += t[0].count - t[1].count;
+      shares.subnormal += t[1].count - t[2].count;
+      shares.overflow += t[3].count;
+    }
+    out.shares.push_back(shares);
+  }
+  return out;
 }
 
 }  // namespace narrow
