@@ -42,8 +42,15 @@ std::vector<Row> rows_of(const narrow::BinadeCounts& counts, const std::vector<C
   const auto occupied = [](const narrow::SignCounts& c) { return c.total() != 0; };
   const auto first = std::find_if(counts.binades.begin(), counts.binades.end(), occupied);
   const auto last = std::find_if(counts.binades.rbegin(), counts.binades.rend(), occupied).base();
+  constexpr std::ptrdiff_t longest_gap = 12;  // doubles may be a thousand binades apart
   for (auto at = last; at != counts.binades.begin() && first < at;) {
     --at;
+    const auto below = std::find_if(std::make_reverse_iterator(at + 1), counts.binades.rend(), occupied).base();
+    if (at + 1 - below > longest_gap) {
+      rows.push_back({"...", 0, blank});
+      at = below;
+      continue;
+    }
     const int exponent = counts.min_exponent + static_cast<int>(at - counts.binades.begin());
     Row row{"2^" + std::to_string(exponent), at->total(), {}};
     for (const ChosenFormat& f : formats) row.marks.push_back(mark(f.format, exponent));

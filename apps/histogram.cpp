@@ -177,8 +177,8 @@ int run(const Options& options) {
     for (const Counted& c : all) {
       if (&c != &all.front()) print("\n");
       print(paint(printable(c.tensor), Colour::bold, colour) + (files.size() > 1 ? " in " + printable(c.file) : "") +
-            ": " + std::to_string(c.counts.count()) + " values" + (options.scale ? ", times " + *options.scale : "") +
-            "\n");
+            ": " + std::to_string(c.counts.count()) + (c.counts.count() == 1 ? " value" : " values") +
+            (options.scale ? ", times " + *options.scale : "") + "\n");
       std::vector<BlockColumn> blocks;
       for (std::size_t k = 0; k < fated.blocks.size(); ++k)
         blocks.push_back({fated.blocks[k].name, c.fates[fated.plain.size() + k]});

@@ -95,8 +95,8 @@ std::string to_text(const ChosenFile& chosen) {
   const std::size_t n = chosen.tensors.size();
   std::string text = paint(printable(chosen.file.path), Colour::bold, colour) + ": " +
                      std::string(narrow::file_kind_name(chosen.file.kind)) + ", " + std::to_string(n) +
-                     (n == 1 ? " tensor, " : " tensors, ") + std::to_string(elements) + " elements, " +
-                     size_text(bytes) + "\n";
+                     (n == 1 ? " tensor, " : " tensors, ") + std::to_string(elements) +
+                     (elements == 1 ? " element, " : " elements, ") + size_text(bytes) + "\n";
   Table table{{"tensor", "type", "shape", "bytes", "order"},
               {Align::left, Align::left, Align::left, Align::right, Align::left},
               {}};

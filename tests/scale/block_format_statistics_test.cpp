@@ -111,12 +111,13 @@ TEST_CASE("scale: errors are undefined once a finite element of a block became N
 }
 
 TEST_CASE("scale: the fate of every value stands in its binade") {
-  const std::vector<float> x = gradients(70 * 96);
+  std::vector<float> x = gradients(70 * 96);
+  for (float& v : x) v = std::isfinite(v) ? v : 1.0f;  // a NaN would take its block with it, zeros too
   const BlockFormat f = narrow::require_block_format("mxfp4");
   const BlockFormatStatistics s = narrow::block_format_statistics(x, 70, 96, f, 0, 1, 0, true);
   const narrow::Fates all = s.fates.all();
   CHECK(all[narrow::Fate::zero] == s.elements.underflow);
-  CHECK(all[narrow::Fate::beyond] == s.elements.overflow + s.elements.not_finite);
+  CHECK(all[narrow::Fate::beyond] == s.elements.overflow);
   const narrow::ExponentHistogram h = narrow::exponent_histogram(x);
   for (std::size_t k = 1; k < s.fates.binades.size(); ++k)
     CHECK(s.fates.binades[k].total() == h.binades[k - 1].total());

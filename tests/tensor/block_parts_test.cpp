@@ -118,6 +118,18 @@ TEST_CASE("tensor: empty tensors and zeros in every block format keep their shap
     }
 }
 
+TEST_CASE("tensor: doubles in a block format are counted as what they are") {
+  const std::vector<double> x = {1e300, 1e-300, 1, 0, HUGE_VAL};
+  const narrow::BlockFormatStatistics s = narrow::block_tensor_statistics(
+      tensor_of("F64", x), narrow::require_block_format("mxfp8_e4m3:cuda_round_up"), 1, {});
+  CHECK(s.input.inf == 1);
+  CHECK(s.input.zeros == 1);
+  CHECK(s.input.amax == 1e300);
+  CHECK(s.elements.overflow == 1);
+  CHECK(s.elements.underflow == 2);  // in the block of an Inf 1 is nothing
+  CHECK_FALSE(s.elements.has_error());
+}
+
 // A file of te_nvfp4 without the key of scale2 holds the amax there.
 TEST_CASE("tensor: scale2 that is an amax is told by the missing key and read as one") {
   const std::vector<float> x = mixed_floats(64, 37);

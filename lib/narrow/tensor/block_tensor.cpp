@@ -110,6 +110,13 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
     if (f.block_rows == 0 && total.scales.blocks != 0) piece.scales = {};  // the one scale of the tensor counts once
     total.merge(piece);
   });
+  if (fits_float(tensor)) return total;
+  // Blocks are of floats: what is finite as a double and beyond FP32 overflows, what vanishes underflows.
+  const InputStatistics input = tensor_statistics(tensor, {}, {0, 0, done}).input;
+  FormatStatistics& counts = total.elements;
+  counts.overflow += total.input.inf - input.inf, counts.not_finite += total.input.inf - input.inf;
+  counts.underflow += total.input.zeros - input.zeros;
+  total.input = input;
   return total;
 }
 

@@ -142,8 +142,8 @@ Tensor open_tensor(const std::string& file_and_name) {
   TensorFile file = open_tensor_file(path);
   if (file.tensors.empty()) throw Error(quote_path(path) + ": holds no tensor");
   if (name.empty()) {
-    if (file.tensors.size() == 1) return std::move(file.tensors[0]);
-    throw Error(quote_path(path) + ": holds " + std::to_string(file.tensors.size()) +
+    if (file.tensors.size() == 1 && file.unreadable.empty()) return std::move(file.tensors[0]);
+    throw Error(quote_path(path) + ": holds " + std::to_string(file.tensors.size() + file.unreadable.size()) +
                 " tensors; name one as FILE:TENSOR: " + some_names(file));
   }
   if (const Tensor* found = file.find(name)) return *found;
