@@ -200,7 +200,7 @@ Action declare(Arguments& arguments) {
   options->choice.declare(arguments);
   arguments.flag("--total", options->total, "all tensors of a file together");
   arguments.flag("--per-tensor", options->per_tensor,
-                 "a picture has a row of panels for each tensor, however many (else more than 6 are pooled)");
+                 "a picture has a row of panels for each tensor, up to 64 (else more than 6 are pooled)");
   arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file, or draw them: .png, .svg");
   arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
   arguments.flag("--json", options->json, "print JSON");
