@@ -107,7 +107,7 @@ Choice best_scale(const std::vector<float>& values, double amax, const Format& f
     const double scale = std::ldexp(1.0, k);
     const Statistics s = statistics(std::span<const float>(values), to, scale);
     const auto count = static_cast<double>(s.input.count);
-    const double sqnr = s.formats[0].sqnr_db();
+    const double sqnr = s.formats[0].clipped_sqnr_db();
     if (sqnr > best.sqnr_db)
       best = {k, sqnr, static_cast<double>(s.formats[0].underflow) / count,
               static_cast<double>(s.formats[0].overflow) / count};

@@ -102,7 +102,7 @@ struct Left {
 
 Left shares(const FormatStatistics& s, const InputStatistics& input) {
   const auto nonzero = static_cast<double>(std::max<std::uint64_t>(input.finite() - input.zeros, 1));
-  return {s.sqnr_db(), static_cast<double>(s.underflow) / nonzero, static_cast<double>(s.overflow) / nonzero};
+  return {s.clipped_sqnr_db(), static_cast<double>(s.underflow) / nonzero, static_cast<double>(s.overflow) / nonzero};
 }
 
 // Delayed scaling at step 300 knows the amaxes of the steps before it, here those that were recorded.

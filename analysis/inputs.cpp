@@ -75,6 +75,8 @@ std::vector<Values> read_values_of(const std::string& file, std::string_view par
     return found;
   }
   const narrow::TensorFile opened = narrow::open_tensor_file(path);
+  if (!opened.unreadable.empty())
+    throw narrow::Error(path + ": " + opened.unreadable[0].name + ": " + opened.unreadable[0].why);
   std::string names;
   for (const narrow::Tensor& tensor : opened.tensors) {
     if (tensor.type.has_format() && tensor.values() > 0 && tensor.name.find(part) != std::string::npos)

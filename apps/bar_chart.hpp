@@ -11,8 +11,13 @@ namespace app {
 
 //   2^-3   12345 ( 4.1%)  #########        # #
 //   2^-14     12 (0.01%)  #                # :     # normal values of a format, : its subnormals
-// Largest exponent on top; zero, subnormals, Inf and NaN where there are any. width: columns, 0 for unlimited (100).
-std::string bar_chart(const narrow::BinadeCounts& counts, const std::vector<ChosenFormat>& formats, int width,
-                      bool colour);
+// A block format has what most values of the binade become. Largest exponent on top; zero, subnormals, Inf and NaN
+// where there are any. width: columns, 0 for unlimited (100).
+struct BlockColumn {
+  std::string name;
+  narrow::BinadeFates fates;
+};
+std::string bar_chart(const narrow::BinadeCounts& counts, const std::vector<ChosenFormat>& formats,
+                      const std::vector<BlockColumn>& blocks, int width, bool colour);
 
 }  // namespace app

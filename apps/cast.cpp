@@ -3,13 +3,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "cast_blocks.hpp"
 #include "cast_options.hpp"
 #include "command.hpp"
 #include "format_list.hpp"
 #include "json_value.hpp"
-#include "narrow/scale/block_format.hpp"
-#include "narrow/tensor/cast_tensor.hpp"
+#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
@@ -28,12 +27,21 @@ struct Options {
   bool values = false, json = false;
 };
 
-// One tensor of the output: where it comes from, and whether it is cast or copied.
+// What the tensors of a file become: codes of a format, of a block format, or (values) FP32.
+struct Target {
+  std::string name;  // with its rule, where it is a block format
+  narrow::FormatCast plain = {};
+  std::optional<narrow::BlockFormat> blocks = {};
+  narrow::CastResult result = narrow::CastResult::codes;
+};
+
+// One tensor of the input and the tensors that it becomes: itself, or codes and scales.
 struct Planned {
   narrow::Tensor source;
-  narrow::TensorHeader header;
+  std::vector<narrow::TensorHeader> headers;
   bool is_cast = false;
-  bool names_format = true;  // the type says what the codes mean
+  bool names_format = true;                 // the type says what the codes mean
+  std::vector<narrow::Tensor> copies = {};  // not cast: what lies in the file
 };
 
 struct Plan {
@@ -48,106 +56,171 @@ std::string name_in_output(const narrow::Tensor& tensor, const std::string& inpu
   return stem.empty() || stem == "-" ? "tensor" : stem;
 }
 
-bool can_cast(const narrow::Tensor& tensor, narrow::CastResult result) {
+bool can_cast(const narrow::Tensor& tensor, const Target& to) {
   return tensor.type.kind == narrow::ElementKind::floating ||
-         (tensor.type.kind == narrow::ElementKind::complex && result == narrow::CastResult::values);
+         (tensor.type.kind == narrow::ElementKind::complex && !to.blocks && to.result == narrow::CastResult::values);
 }
 
-Plan make_plan(const ChosenFile& input, const ChosenFormat& to, narrow::CastResult result) {
-  Plan plan;
-  plan.metadata = input.file.metadata;
-  const auto erase_key = [&](const std::string& key) {
-    std::erase_if(plan.metadata, [&](const auto& entry) { return entry.first == key; });
-  };
-  for (const narrow::Tensor& tensor : input.file.tensors) {
-    const auto chosen = std::find_if(input.tensors.begin(), input.tensors.end(),
-                                     [&](const narrow::Tensor& t) { return t.name == tensor.name; });
-    if (chosen == input.tensors.end() && input.one_named) continue;
-    Planned planned{tensor, tensor, false, true};
-    planned.header.name = name_in_output(tensor, input.file.path);
-    if (chosen != input.tensors.end() && can_cast(*chosen, result)) {
-      const narrow::ResultType type = narrow::cast_type(chosen->type, chosen->elements(), to.format, result);
-      planned.source = *chosen;
-      planned.header.type = type.type;
-      planned.is_cast = true;
-      planned.names_format = type.names_format;
-      erase_key(format_key(tensor.name));
-      if (!type.names_format) plan.metadata.emplace_back(format_key(planned.header.name), to.name);
-    }
-    plan.tensors.push_back(std::move(planned));
+Planned plan_copy(const narrow::Tensor& tensor, const std::string& name) {
+  Planned planned{tensor, {}, false, true, {tensor}};
+  planned.copies[0].name = name;
+  if (tensor.blocks) planned.copies = {tensor.blocks->codes, tensor.blocks->scales};
+  if (tensor.blocks && tensor.blocks->scale2) planned.copies.push_back(*tensor.blocks->scale2);
+  planned.headers.assign(planned.copies.begin(), planned.copies.end());
+  return planned;
+}
+
+Planned plan_cast(const narrow::Tensor& tensor, const std::string& name, const Target& to) {
+  Planned planned{tensor, {tensor}, true};
+  planned.headers[0].name = name;
+  if (to.blocks && to.result == narrow::CastResult::codes) {
+    planned.headers = narrow::block_headers(planned.headers[0], *to.blocks);
+  } else {
+    const narrow::Format& f = to.blocks ? to.blocks->element : to.plain.format;
+    const narrow::ElementType from = to.blocks ? *narrow::find_element_type("F32") : tensor.type;
+    const narrow::ResultType type = narrow::cast_type(from, tensor.elements(), f, to.result);
+    planned.headers[0].type = type.type;
+    planned.names_format = type.names_format;
   }
+  return planned;
+}
+
+// What the file says about its tensors is said of those that are written, as they are written.
+void add_metadata(Plan& plan, const ChosenFile& input, const Planned& planned, const Target& to) {
+  const std::string& name = planned.headers[0].name;
+  if (planned.is_cast) {
+    if (!planned.names_format) plan.metadata.emplace_back(format_key(name), to.name);
+    if (planned.headers.size() > 1) plan.metadata.emplace_back(narrow::block_format_key(name), to.name);
+    if (planned.headers.size() > 2) plan.metadata.emplace_back(narrow::scale2_key(name), narrow::scale2_is_factor);
+    return;
+  }
+  for (const auto& entry : input.file.metadata)
+    for (const std::string& key : {format_key(name), narrow::block_format_key(name), narrow::scale2_key(name)})
+      if (entry.first == key) plan.metadata.push_back(entry);
+}
+
+Plan make_plan(const ChosenFile& input, const Target& to) {
+  Plan plan;
+  for (const auto& entry : input.file.metadata) {
+    const auto begins = [&](const std::string& prefix) { return entry.first.starts_with(prefix); };
+    if (!begins(format_key("")) && !begins(narrow::block_format_key("")) && !begins(narrow::scale2_key("")))
+      plan.metadata.push_back(entry);
+  }
+  for (const std::vector<narrow::Tensor>* list : {&input.file.tensors, &input.file.parts})
+    for (const narrow::Tensor& tensor : *list) {
+      const auto chosen = std::find_if(input.tensors.begin(), input.tensors.end(),
+                                       [&](const narrow::Tensor& t) { return t.name == tensor.name; });
+      const bool is_chosen = chosen != input.tensors.end();
+      if (!is_chosen && (input.one_named || list == &input.file.parts)) continue;
+      const auto broken = [&](const narrow::Unreadable& b) { return b.name == tensor.name; };
+      if (std::any_of(input.unreadable.begin(), input.unreadable.end(), broken)) continue;
+      const std::string name = name_in_output(tensor, input.file.path);
+      plan.tensors.push_back(is_chosen && can_cast(*chosen, to) ? plan_cast(*chosen, name, to)
+                                                                : plan_copy(tensor, name));
+      add_metadata(plan, input, plan.tensors.back(), to);
+    }
   return plan;
 }
 
-void write_plan(const Plan& plan, const std::string& path, const narrow::FormatCast& to, narrow::CastResult result,
-                std::uint64_t seed) {
+void write_plan(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed) {
   std::vector<narrow::TensorHeader> headers;
   std::uint64_t bytes = 0;
-  for (const Planned& p : plan.tensors) headers.push_back(p.header), bytes += p.source.bytes();
+  for (const Planned& p : plan.tensors) {
+    headers.insert(headers.end(), p.headers.begin(), p.headers.end());
+    bytes += p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1)
+                       : narrow::stored_bytes(p.source);
+  }
   Progress progress("cast", bytes);
   const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }};
   narrow::TensorWriter writer(path, std::move(headers), plan.metadata);
   const narrow::WriteBytes write = [&](std::span<const std::byte> piece) { writer.write(piece); };
   for (const Planned& p : plan.tensors) {
-    if (p.is_cast) narrow::cast_tensor(p.source, to, result, write, pass);
-    else narrow::copy_tensor(p.source, write, pass);
+    for (const narrow::Tensor& copy : p.copies) narrow::copy_tensor(copy, write, pass);
+    if (p.is_cast && to.blocks) narrow::quantise_tensor(p.source, *to.blocks, to.result, write, pass.done);
+    else if (p.is_cast) narrow::cast_tensor(p.source, to.plain, to.result, write, pass);
   }
   writer.finish();
 }
 
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
 
-void check_output(const std::string& path, const Plan& plan, const ChosenFile& input) {
+void check_output(const std::string& path, const Plan& plan, const ChosenFile& input, const Target& to) {
+  const bool scales = to.blocks && to.result == narrow::CastResult::codes;
   if (!is_npy(path) && !path.ends_with(".safetensors"))
-    throw narrow::Error("cast: the ending of " + narrow::quote(path) +
-                        " says what to write; accepted: .safetensors, .npy");
-  if (is_npy(path) && plan.tensors.size() != 1)
-    throw narrow::Error("cast: " + narrow::quote(path) + " holds one tensor, " + narrow::quote(input.argument) +
-                        " has " + std::to_string(plan.tensors.size()) +
-                        "; name one (FILE:TENSOR), or write .safetensors");
+    throw narrow::Error("cast: the ending of " + narrow::quote(path) + " says what to write; accepted: .safetensors" +
+                        (scales ? "" : ", .npy"));
   const bool any = std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
   if (!any) (void)input.floating();  // says why
   if (!any)
     throw narrow::Error("cast: nothing to cast in " + narrow::quote(input.argument) +
-                        "; complex tensors need --values");
+                        (to.blocks ? "; block formats take real tensors" : "; complex tensors need --values"));
+  std::vector<std::string> names;
+  for (const Planned& p : plan.tensors)
+    for (const narrow::TensorHeader& h : p.headers) names.push_back(h.name);
+  if (is_npy(path) && names.size() != 1)
+    throw narrow::Error("cast: " + narrow::quote(path) + " holds one tensor, " +
+                        (scales ? "codes and scales are " : narrow::quote(input.argument) + " has ") +
+                        std::to_string(names.size()) + "; " +
+                        (scales ? "write .safetensors, or take one tensor with --values"
+                                : "name one (FILE:TENSOR), or write .safetensors"));
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    throw narrow::Error("cast: " + narrow::quote(input.argument) + " has a tensor " + narrow::quote(*twice) +
+                        " already, where the scales would go");
 }
 
-Json to_json(const Plan& plan, const std::string& path, const ChosenFormat& to, bool values) {
+// Sizes are those on disk. Of one tensor of many there is none before.
+struct Sizes {
+  std::optional<std::uint64_t> before;
+  std::uint64_t after = 0;
+};
+
+Json to_json(const Plan& plan, const std::string& path, const Target& to, const Sizes& sizes) {
   Json tensors = Json::array();
-  for (const Planned& p : plan.tensors) {
-    Json row;
-    row["name"] = p.header.name;
-    row["from"] = p.source.type.name;
-    row["dtype"] = p.header.type.name;
-    row["cast"] = p.is_cast;
-    row["bytes"] = p.header.bytes();
-    tensors.push_back(std::move(row));
-  }
+  for (const Planned& p : plan.tensors)
+    for (const narrow::TensorHeader& h : p.headers) {
+      Json row;
+      row["name"] = h.name;
+      row["from"] = p.source.type.name;
+      row["dtype"] = h.type.name;
+      row["cast"] = p.is_cast;
+      row["bytes"] = is_npy(path) && h.type.bits < 8 ? h.elements() : h.bytes();  // .npy holds one code a byte
+      tensors.push_back(std::move(row));
+    }
   Json out;
   out["file"] = path;
   out["format"] = to.name;
-  out["values"] = values;
+  out["values"] = to.result == narrow::CastResult::values;
   out["tensors"] = std::move(tensors);
+  out["bytes_before"] = sizes.before ? Json(*sizes.before) : Json();
+  out["bytes_after"] = sizes.after;
   return out;
 }
 
-std::string summary(const Plan& plan, const std::string& path, const ChosenFormat& to, bool values) {
+std::string summary(const Plan& plan, const std::string& path, const Target& to, const Sizes& sizes) {
   std::size_t cast = 0, plain = 0;
-  std::uint64_t before = 0, after = 0;
-  std::string types, plain_type;
+  std::vector<std::string> types;
+  std::string plain_type;
   for (const Planned& p : plan.tensors) {
-    before += p.source.bytes(), after += p.header.bytes();
     if (!p.is_cast) continue;
     ++cast;
-    const std::string type(p.header.type.name);
-    if (("," + types + ",").find("," + type + ",") == std::string::npos) types += (types.empty() ? "" : ",") + type;
-    if (!p.names_format) ++plain, plain_type = type;
+    for (const narrow::TensorHeader& h : p.headers)
+      if (std::find(types.begin(), types.end(), h.type.name) == types.end()) types.emplace_back(h.type.name);
+    if (!p.names_format) ++plain, plain_type = p.headers[0].type.name;
   }
+  std::string list;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    list += (i == 0 ? "" : i + 1 < types.size() || !to.blocks ? ", " : " and ") + types[i];
+  const bool values = to.result == narrow::CastResult::values;
   const std::size_t copied = plan.tensors.size() - cast;
   std::string text = printable(path) + ": " + std::to_string(cast) + (cast == 1 ? " tensor" : " tensors") +
-                     " cast to " + to.name + (values ? " values in " : " codes in ") + types +
-                     (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " + size_text(before) +
-                     " -> " + size_text(after) + "\n";
+                     " cast to " + to.name +
+                     (values      ? " values in "
+                      : to.blocks ? ", codes and scales in "
+                                  : " codes in ") +
+                     list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " +
+                     (sizes.before ? size_text(*sizes.before) + " -> " : "") + size_text(sizes.after) + "\n";
   if (plain != 0)
     text += "note: " + std::to_string(plain) + (plain == 1 ? " tensor" : " tensors") + " of " + to.name +
             " codes without a type in the file are written as " + plain_type +
@@ -157,28 +230,41 @@ std::string summary(const Plan& plan, const std::string& path, const ChosenForma
   return text;
 }
 
+Target read_target(const Options& options) {
+  Target to;
+  to.result = options.values ? narrow::CastResult::values : narrow::CastResult::codes;
+  if (narrow::is_block_format_name(*options.to)) {
+    if (!options.cast.is_plain())
+      throw narrow::Error("cast: --cast, --rounding, --overflow and --subnormals do not go with " +
+                          narrow::quote(*options.to) + ", whose rule fixes them");
+    const ChosenBlockFormat chosen = blame("--to", [&] { return choose_block_format(*options.to); });
+    // The rule included: what reads the file need not know the defaults of this program.
+    to.name = chosen.name.substr(0, chosen.name.find(':')) + ":" + std::string(narrow::row_of(chosen.format.rule).name);
+    to.blocks = chosen.format;
+    return to;
+  }
+  const ChosenFormat chosen = blame("--to", [&] { return choose_format(*options.to); });
+  to.name = chosen.name;
+  to.plain = {chosen.format, blame(chosen.name, [&] { return options.cast.cast_to(chosen.format); })};
+  return to;
+}
+
 int run(const Options& options) {
   if (options.files.size() != 2)
     throw narrow::Error("cast: give IN and OUT; for example: narrow cast model.safetensors out.safetensors --to e4m3");
   if (!options.to) throw narrow::Error("cast: no format; give one: --to e4m3");
   options.cast.check();
-  if (narrow::is_block_format_name(*options.to)) {
-    if (!options.cast.is_plain())
-      throw narrow::Error("cast: --cast, --rounding, --overflow and --subnormals do not go with " +
-                          narrow::quote(*options.to) + ", whose rule fixes them");
-    return cast_to_blocks(
-        {options.files[0], options.files[1], *options.to, options.choice, options.values, options.json});
-  }
-  const ChosenFormat to = blame("--to", [&] { return choose_format(*options.to); });
-  const narrow::FormatCast cast{to.format, blame(to.name, [&] { return options.cast.cast_to(to.format); })};
-  const auto result = options.values ? narrow::CastResult::values : narrow::CastResult::codes;
+  const Target to = read_target(options);
   const std::string& path = options.files[1];
-
   const ChosenFile input = open_chosen(options.files[0], options.choice);
-  const Plan plan = make_plan(input, to, result);
-  check_output(path, plan, input);
-  write_plan(plan, path, cast, result, options.cast.random_value());
-  print(options.json ? json_text(to_json(plan, path, to, options.values)) : summary(plan, path, to, options.values));
+  const Plan plan = make_plan(input, to);
+  check_output(path, plan, input, to);
+  write_plan(plan, path, to, options.cast.random_value());
+  Sizes sizes;
+  if (!input.one_named || input.file.tensors.size() == 1) sizes.before = input.file.bytes;
+  sizes.after = std::filesystem::file_size(path);
+  print_error(left_out_text(input));
+  print(options.json ? json_text(to_json(plan, path, to, sizes)) : summary(plan, path, to, sizes));
   return 0;
 }
 
@@ -186,8 +272,10 @@ Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("FILE", options->files,
                    "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same");
-  arguments.option("--to", options->to, "FORMAT",
-                   "the format of the result; a block format (mxfp8_e4m3, nvfp4, see list-scaling) gives codes and scales");
+  arguments.option(
+      "--to", options->to, "FORMAT",
+      "the format of the result; a block format (mxfp8_e4m3, nvfp4, see list-scaling) gives codes and scales, "
+      "and fp32 decodes a file of them");
   options->choice.declare(arguments);
   arguments.flag("--values", options->values, "rounded values as F32 (F64 stays F64) instead of codes");
   options->cast.declare_for_arrays(arguments);

@@ -5,6 +5,7 @@
 #include "narrow/array/pack.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/round/convert.hpp"
+#include "narrow/tensor/block_parts.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/tensor/tensor_file.hpp"
@@ -34,7 +35,7 @@ bool is_integer(const narrow::Tensor& t) {
 // The one tensor that the argument names, with the format that the file knows.
 narrow::Tensor open_one(const std::string& argument) {
   const ChosenFile chosen = open_chosen(argument, {});
-  if (chosen.tensors.size() != 1) (void)narrow::open_tensor(argument);  // says which names there are
+  if (chosen.tensors.size() != 1 || !chosen.unreadable.empty()) (void)narrow::open_tensor(argument);  // says which names
   if (chosen.tensors.size() != 1) throw narrow::Error(narrow::quote(argument) + " names no single tensor");
   return chosen.tensors.front();
 }
@@ -110,6 +111,7 @@ std::string code_format_name(const Format& format) {
 LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias) {
   const std::string who = std::string(flags.name) + ": " + narrow::quote(*flags.file);
   narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  if (flags.scales && tensor.blocks) tensor = narrow::Tensor(tensor.blocks->codes);
   const std::size_t dimensions = tensor.shape.size();
   const bool bias = dimensions == 1 && rows_of_bias != 0;
   if (dimensions != 2 && dimensions != 3 && !bias)

@@ -16,6 +16,7 @@ struct MatrixFlags {
   const char* name;                         // "--a"
   std::optional<std::string> file, format;  // --a FILE, --a-format F
   bool transpose = false;
+  bool scales = false;  // they come beside it: of a block-quantised tensor the codes are wanted, not the values
 };
 
 // Codes in the order of the file. TF32 and FP32 are 32-bit words.

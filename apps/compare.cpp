@@ -1,6 +1,8 @@
 // narrow compare: two tensors, or two files of tensors by name: equal bits, distances in ulp, first and worst
 // differences.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <memory>
 
 #include "command.hpp"
@@ -18,7 +20,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::optional<std::string> x_format, y_format, max_ulp;
+  std::optional<std::string> x_format, y_format, max_ulp, rtol, atol;
   TensorOptions choice;
   bool json = false;
 };
@@ -33,23 +35,49 @@ ChosenFile open_side(const Options& options, std::size_t side) {
 // The pairs to compare. One tensor each: whatever their names; else by name, and those without a partner are reported.
 std::vector<ComparedTensor> pair_up(const ChosenFile& x, const ChosenFile& y, bool& by_name) {
   std::vector<ComparedTensor> pairs;
-  by_name = x.tensors.size() != 1 || y.tensors.size() != 1;
+  by_name = x.tensors.size() != 1 || y.tensors.size() != 1 || !x.unreadable.empty() || !y.unreadable.empty();
   if (!by_name) {
     pairs.push_back({x.tensors[0].name, x.tensors[0], y.tensors[0], {}, ""});
     return pairs;
   }
-  const auto find = [](const ChosenFile& file, const std::string& name) {
-    return std::find_if(file.tensors.begin(), file.tensors.end(),
-                        [&](const narrow::Tensor& t) { return t.name == name; });
+  const auto find = [](const auto& list, const std::string& name) {
+    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
+  };
+  const auto add_alone = [&](const narrow::Tensor& tensor, const ChosenFile& other) {
+    if (find(other.unreadable, tensor.name) == other.unreadable.end())
+      pairs.push_back({tensor.name, tensor, {}, {}, other.argument});
   };
   for (const narrow::Tensor& tensor : x.tensors) {
-    const auto other = find(y, tensor.name);
+    const auto other = find(y.tensors, tensor.name);
     if (other != y.tensors.end()) pairs.push_back({tensor.name, tensor, *other, {}, ""});
-    else pairs.push_back({tensor.name, tensor, {}, {}, y.argument});
+    else add_alone(tensor, y);
   }
   for (const narrow::Tensor& tensor : y.tensors)
-    if (find(x, tensor.name) == x.tensors.end()) pairs.push_back({tensor.name, tensor, {}, {}, x.argument});
+    if (find(x.tensors, tensor.name) == x.tensors.end()) add_alone(tensor, x);
+  for (const ChosenFile* file : {&x, &y})
+    for (const narrow::Unreadable& broken : file->unreadable)
+      pairs.push_back({broken.name, {}, {}, {}, file->argument, broken.why});
   return pairs;
+}
+
+double parse_tolerance(const char* flag, const std::string& text) {
+  constexpr narrow::Format fp64 = narrow::operator""_fmt("fp64", 4);
+  const double x = blame(flag, [&] { return std::bit_cast<double>(narrow::parse_value(text, fp64)); });
+  if (x >= 0 && std::isfinite(x)) return x;
+  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) +
+                      " is not accepted; accepted: 0 or more, as 1e-3");
+}
+
+narrow::CompareOptions read_limits(const Options& options) {
+  narrow::CompareOptions limits;
+  constexpr narrow::Format any_word = narrow::operator""_fmt("fp64", 4);
+  if (options.max_ulp)
+    limits.max_ulp = blame("--max-ulp", [&] { return narrow::parse_code(*options.max_ulp, any_word); });
+  if (options.rtol) limits.rtol = parse_tolerance("--rtol", *options.rtol);
+  if (options.atol) limits.atol = parse_tolerance("--atol", *options.atol);
+  if (options.choice.format)
+    limits.in = blame("--format", [&] { return choose_format(*options.choice.format).format; });
+  return limits;
 }
 
 int run(const Options& options) {
@@ -57,10 +85,7 @@ int run(const Options& options) {
     throw narrow::Error("compare: give X and Y; for example: narrow compare before.safetensors after.safetensors");
   if (options.files[0] == "-" && options.files[1] == "-")
     throw narrow::Error("compare: only one of X and Y can be standard input");
-  std::optional<std::uint64_t> max_ulp;
-  constexpr narrow::Format any_word = narrow::operator""_fmt("fp64", 4);
-  if (options.max_ulp) max_ulp = blame("--max-ulp", [&] { return narrow::parse_code(*options.max_ulp, any_word); });
-
+  const narrow::CompareOptions limits = read_limits(options);
   const ChosenFile x = open_side(options, 0), y = open_side(options, 1);
   bool by_name = false;
   std::vector<ComparedTensor> pairs = pair_up(x, y, by_name);
@@ -72,16 +97,16 @@ int run(const Options& options) {
     Progress progress("compare", bytes);
     for (ComparedTensor& pair : pairs) {
       if (pair.missing_in.empty())
-        pair.found = narrow::compare_tensors(pair.x, pair.y, 10, 0, [&](std::uint64_t done) { progress.add(done); });
-      good = good && is_good(pair, max_ulp);
+        pair.found = narrow::compare_tensors(pair.x, pair.y, limits, [&](std::uint64_t done) { progress.add(done); });
+      good = good && is_good(pair, limits);
     }
   }
   if (options.json) {
     Json list = Json::array();
-    for (const ComparedTensor& pair : pairs) list.push_back(compare_json(pair, max_ulp));
+    for (const ComparedTensor& pair : pairs) list.push_back(compare_json(pair, limits));
     print(json_text(by_name ? list : list[0]));
   } else {
-    print(compare_text(pairs, max_ulp, use_colour(1)));
+    print(compare_text(pairs, limits, use_colour(1)));
   }
   return good ? 0 : 1;
 }
@@ -90,20 +115,28 @@ Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("FILE", options->files,
                    "X Y: two tensor files, FILE:TENSOR, or - for one of them; many tensors go by name");
-  options->choice.declare(arguments);
-  arguments.option("--x-format", options->x_format, "FORMAT", "the same for X alone");
-  arguments.option("--y-format", options->y_format, "FORMAT", "the same for Y alone");
+  options->choice.declare(
+      arguments,
+      "compare in this format: integers (V1 and V2 too) of its width are its codes, floating numbers "
+      "of another type are rounded to it, to nearest even");
+  arguments.option("--x-format", options->x_format, "FORMAT", "integers of X are codes of this format");
+  arguments.option("--y-format", options->y_format, "FORMAT", "integers of Y are codes of this format");
   arguments.option(
       "--max-ulp", options->max_ulp, "N",
       "values may be N apart, zeros may differ in sign, NaN in payload (default: every bit must be equal)");
+  arguments.option(
+      "--rtol", options->rtol, "R",
+      "values may differ: |y - x| <= A + R * |x| (X is the reference; Inf must be equal, NaN is close to NaN); "
+      "for two types, too; with --max-ulp either is enough");
+  arguments.option("--atol", options->atol, "A", "the same (default 0 where one of them is given)");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }
 
 }  // namespace
 
-const Command compare_command{"compare",
-                              "bit equality, ulp distances, first and worst differences of two tensors or files",
-                              "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", declare};
+const Command compare_command{
+    "compare", "bit equality, ulp distances, tolerances, first and worst differences of two tensors or files",
+    "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", declare};
 
 }  // namespace app

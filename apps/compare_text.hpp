@@ -14,13 +14,14 @@ struct ComparedTensor {
   std::string name;
   narrow::Tensor x, y;
   narrow::Comparison found;
-  std::string missing_in;  // the file that has no tensor of this name
+  std::string missing_in;       // the file that has no tensor of this name, or none that can be read
+  std::string unreadable = {};  // why not
 };
 
 // Without a limit every bit must be equal.
-bool is_good(const ComparedTensor& pair, std::optional<std::uint64_t> max_ulp);
+bool is_good(const ComparedTensor& pair, const narrow::CompareOptions& limits);
 
-Json compare_json(const ComparedTensor& pair, std::optional<std::uint64_t> max_ulp);
-std::string compare_text(const std::vector<ComparedTensor>& pairs, std::optional<std::uint64_t> max_ulp, bool colour);
+Json compare_json(const ComparedTensor& pair, const narrow::CompareOptions& limits);
+std::string compare_text(const std::vector<ComparedTensor>& pairs, const narrow::CompareOptions& limits, bool colour);
 
 }  // namespace app

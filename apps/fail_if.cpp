@@ -123,10 +123,13 @@ std::string FailIf::holds(const Condition& c, const StatsRow& row) {
   double x = c.metric->value(row);
   // A share of nothing is nothing.
   if (c.share) x = row.input.count == 0 ? 0 : x / static_cast<double>(row.input.count);
-  if (!compare(x, c.op, c.number)) return "";
+  const bool undefined = std::isnan(x);  // nothing is known to be good about it
+  if (!undefined && !compare(x, c.op, c.number)) return "";
   const std::string limit = c.share ? digits_text(100 * c.number, 6) + "%" : digits_text(c.number, 6);
-  return (c.format.empty() ? "" : c.format + ".") + c.metric->name + " is " +
-         (c.share ? share_text(x) : digits_text(x, 15)) + " (" + c.op + " " + limit + ")";
+  const std::string value = undefined ? "undefined, because " + why_undefined(row)
+                            : c.share ? share_text(x)
+                                      : digits_text(x, 15);
+  return (c.format.empty() ? "" : c.format + ".") + c.metric->name + " is " + value + " (" + c.op + " " + limit + ")";
 }
 
 std::string FailIf::fails(const std::vector<StatsRow>& rows, const StatsRow& row) const {

@@ -13,7 +13,8 @@ namespace app {
 //   conjunction condition { and condition }
 //   condition   [FORMAT .] METRIC (> >= < <= == !=) NUMBER [%]
 // A count (underflow, nan, ...) with % is a share of all elements of the tensor. A condition without a format is asked
-// of each format in turn; one with a format looks at that format of the same tensor.
+// of each format in turn; one with a format looks at that format of the same tensor. A condition on a metric that is
+// undefined (null in the JSON) holds: the gate fails, and says why it is undefined.
 class FailIf {
  public:
   // Throws narrow::Error that points at the position.

@@ -72,4 +72,30 @@ std::vector<ChosenFormat> parse_format_list(std::string_view list) {
   return formats;
 }
 
+ChosenBlockFormat choose_block_format(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = narrow::detail::lower(c);
+  return {lower, narrow::require_block_format(name)};
+}
+
+FormatLists parse_format_lists(std::string_view list) {
+  FormatLists lists;
+  std::string plain;
+  bool any = false;
+  for (std::string_view word : split(list, ",")) {
+    while (!word.empty() && (word.front() == ' ' || word.front() == '\t')) word.remove_prefix(1);
+    while (!word.empty() && (word.back() == ' ' || word.back() == '\t')) word.remove_suffix(1);
+    if (!narrow::is_block_format_name(word)) {
+      plain += (any ? "," : "") + std::string(word);
+      any = true;
+      continue;
+    }
+    ChosenBlockFormat chosen = choose_block_format(word);
+    const auto same = [&](const ChosenBlockFormat& other) { return other.name == chosen.name; };
+    if (std::none_of(lists.blocks.begin(), lists.blocks.end(), same)) lists.blocks.push_back(std::move(chosen));
+  }
+  if (any) lists.plain = parse_format_list(plain);
+  return lists;
+}
+
 }  // namespace app

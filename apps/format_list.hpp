@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "narrow/format/format_table.hpp"
+#include "narrow/scale/block_format.hpp"
 
 namespace app {
 
@@ -19,5 +20,18 @@ struct ChosenFormat {
 std::vector<ChosenFormat> all_formats();
 ChosenFormat choose_format(std::string_view name);                   // throws narrow::Error
 std::vector<ChosenFormat> parse_format_list(std::string_view list);  // "fp16, bf16" or "all"; throws narrow::Error
+
+struct ChosenBlockFormat {
+  std::string name;  // as it was asked for, in lower case
+  narrow::BlockFormat format;
+};
+ChosenBlockFormat choose_block_format(std::string_view name);
+
+// A comma list of formats of both kinds: "fp16,mxfp8_e4m3,nvfp4:torchao_nvfp4". Throws narrow::Error.
+struct FormatLists {
+  std::vector<ChosenFormat> plain;
+  std::vector<ChosenBlockFormat> blocks;
+};
+FormatLists parse_format_lists(std::string_view list);
 
 }  // namespace app

@@ -4,9 +4,11 @@
 
 #include "bar_chart.hpp"
 #include "command.hpp"
+#include "format_list.hpp"
 #include "histogram_plot.hpp"
 #include "json_value.hpp"
 #include "narrow/plot/draw.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
 #include "scale_option.hpp"
@@ -22,12 +24,19 @@ struct Options {
   std::vector<std::string> files;
   std::optional<std::string> formats, scale, output;
   TensorOptions choice;
-  bool total = false, text = false, json = false;
+  bool total = false, per_tensor = false, text = false, json = false;
 };
 
 struct Counted {
   std::string file, tensor;
   narrow::BinadeCounts counts;
+  std::vector<narrow::BinadeFates> fates;  // of the formats that are drawn, plain ones first
+};
+
+// What a picture shows of each binade needs a second look at the data, by format.
+struct Fated {
+  std::vector<ChosenFormat> plain;
+  std::vector<ChosenBlockFormat> blocks;
 };
 
 // Calls row(exponent as JSON, counts) for all that occurs, ascending: zero, subnormal, the binades, inf, nan.
@@ -70,19 +79,29 @@ std::string to_csv(const std::vector<Counted>& all) {
   return out;
 }
 
-std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, bool total) {
-  std::uint64_t bytes = 0;
+std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, bool total, const Fated& fated) {
+  std::uint64_t bytes = 0, passes = 1 + fated.plain.size();
+  for (const ChosenBlockFormat& f : fated.blocks) passes += f.format.needs_tensor_amax() ? 2 : 1;
   for (const ChosenFile& file : files) bytes += bytes_of(file.floating());
-  Progress progress("histogram", bytes);
+  Progress progress("histogram", bytes * passes);
   const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }};
   std::vector<Counted> all;
   for (const ChosenFile& file : files) {
     const std::vector<narrow::Tensor> tensors = file.floating();
-    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}};
+    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}, {}};
+    sum.fates.resize(fated.plain.size() + fated.blocks.size());
     for (const narrow::Tensor& tensor : tensors) {
-      narrow::BinadeCounts counts = narrow::tensor_histogram(tensor, scale, pass);
-      if (total) sum.counts.merge(counts);
-      else all.push_back({file.argument, tensor.name, std::move(counts)});
+      Counted one{file.argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}};
+      for (const ChosenFormat& f : fated.plain)
+        one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
+      for (const ChosenBlockFormat& f : fated.blocks)
+        one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true).fates);
+      if (!total) {
+        all.push_back(std::move(one));
+        continue;
+      }
+      sum.counts.merge(one.counts);
+      for (std::size_t k = 0; k < sum.fates.size(); ++k) sum.fates[k].merge(one.fates[k]);
     }
     if (total) all.push_back(std::move(sum));
   }
@@ -105,15 +124,29 @@ void check_output(const Options& options) {
       throw narrow::Error("-o " + narrow::quote(path) + ": " + fault + "; a .csv file needs nothing");
 }
 
-std::string picture_of(const std::string& path, const std::vector<Counted>& all, const std::vector<ChosenFormat>& formats,
+// A few tensors are drawn side by side; many are pooled, unless each is asked for.
+constexpr std::size_t most_side_by_side = 6;
+
+std::string picture_of(const std::string& path, const std::vector<Counted>& all, const Fated& formats,
                        const Options& options) {
+  if (all.empty()) throw narrow::Error("histogram: there is no tensor to draw");
   std::vector<NamedCounts> named;
-  for (const Counted& c : all) named.push_back({c.tensor, c.counts});
-  const std::string files = all.empty() || options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
-                                                                    : printable(options.files[0].substr(options.files[0].find_last_of('/') + 1));
-  const std::string tensors = all.size() == 1 ? printable(all[0].tensor) + " of " : std::to_string(all.size()) + " tensors of ";
-  if (named.empty()) throw narrow::Error("histogram: there is no tensor to draw");
-  const narrow::Plot plot = histogram_plot(named, formats, tensors + files + (options.scale ? ", times " + *options.scale : ""));
+  for (const Counted& c : all) named.push_back({c.tensor, c.counts, c.fates});
+  std::vector<PlotFormat> shown;
+  for (const ChosenFormat& f : formats.plain) shown.push_back({f.name, f.format});
+  for (const ChosenBlockFormat& f : formats.blocks) shown.push_back({f.name, {}});
+  if (options.per_tensor && all.size() > most_panel_rows)
+    throw narrow::Error("histogram: --per-tensor draws " + std::to_string(most_panel_rows) + " tensors at most, not " +
+                        std::to_string(all.size()) + "; choose some with --tensors");
+  const bool pooled = all.size() > 1 && !options.per_tensor && all.size() > most_side_by_side;
+  const std::string& first = options.files[0];
+  const std::string files = options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
+                                                     : printable(first.substr(first.find_last_of('/') + 1));
+  const std::string tensors = all.size() == 1 ? printable(all[0].tensor) : std::to_string(all.size()) + " tensors";
+  const narrow::Plot plot = histogram_plot(named, shown, pooled,
+                                           tensors + (pooled ? " pooled of " : " of ") + files +
+                                               (options.scale ? ", times " + *options.scale : "") +
+                                               (pooled ? " (--per-tensor draws each)" : ""));
   return narrow::draw(plot, kind_of(path));
 }
 
@@ -121,26 +154,35 @@ int run(const Options& options) {
   if (options.files.empty())
     throw narrow::Error("histogram: no file; for example: narrow histogram grads.safetensors -o counts.csv");
   check_output(options);
+  if (options.total && options.per_tensor)
+    throw narrow::Error("histogram: --total and --per-tensor exclude each other");
   const std::string list = options.formats.value_or("fp16,bf16,e4m3,e5m2");
-  const std::vector<ChosenFormat> formats = blame("--formats", [&] { return parse_format_list(list); });
+  const FormatLists formats = blame("--formats", [&] { return parse_format_lists(list); });
+  const bool draws = options.output && !options.output->ends_with(".csv"), bars = options.text || is_terminal(1);
+  Fated fated;
+  if (draws) fated.plain = formats.plain;
+  if (draws || (bars && !options.json)) fated.blocks = formats.blocks;
   const double scale = options.scale ? parse_scale(*options.scale) : 1;
   std::vector<ChosenFile> files;
   for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
-  const std::vector<Counted> all = count_all(files, scale, options.total);
+  const std::vector<Counted> all = count_all(files, scale, options.total, fated);
+  for (const ChosenFile& file : files) print_error(left_out_text(file));
 
   if (options.output)
-    write_file(*options.output,
-               options.output->ends_with(".csv") ? to_csv(all) : picture_of(*options.output, all, formats, options));
+    write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all));
   if (options.json) {
     print(json_text(to_json(all)));
-  } else if (options.text || is_terminal(1)) {
+  } else if (bars) {
     const bool colour = use_colour(1);
     for (const Counted& c : all) {
       if (&c != &all.front()) print("\n");
       print(paint(printable(c.tensor), Colour::bold, colour) + (files.size() > 1 ? " in " + printable(c.file) : "") +
-            ": " + std::to_string(c.counts.count()) + " values" + (options.scale ? ", times " + *options.scale : "") +
-            "\n");
-      print(bar_chart(c.counts, formats, terminal_width(1), colour));
+            ": " + std::to_string(c.counts.count()) + (c.counts.count() == 1 ? " value" : " values") +
+            (options.scale ? ", times " + *options.scale : "") + "\n");
+      std::vector<BlockColumn> blocks;
+      for (std::size_t k = 0; k < fated.blocks.size(); ++k)
+        blocks.push_back({fated.blocks[k].name, c.fates[fated.plain.size() + k]});
+      print(bar_chart(c.counts, formats.plain, blocks, terminal_width(1), colour));
     }
   } else if (!options.output) {
     print(to_csv(all));
@@ -152,10 +194,13 @@ Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("FILE", options->files, "tensor files, FILE:TENSOR, folders, or -");
   arguments.option("--formats", options->formats, "LIST",
-                   "the ranges drawn beside the bars (default fp16,bf16,e4m3,e5m2)");
+                   "the ranges drawn beside the bars, and a panel each with colours by what it makes of the values "
+                   "(default fp16,bf16,e4m3,e5m2); also block formats");
   arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number or 2^k");
   options->choice.declare(arguments);
   arguments.flag("--total", options->total, "all tensors of a file together");
+  arguments.flag("--per-tensor", options->per_tensor,
+                 "a picture has a row of panels for each tensor, up to 64 (else more than 6 are pooled)");
   arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file, or draw them: .png, .svg");
   arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
   arguments.flag("--json", options->json, "print JSON");

@@ -160,8 +160,10 @@ void load_product(const ProductOptions& options, const char* command, ProductInp
   if (options.alpha) in.options.alpha = parse_float("--alpha", *options.alpha);
   if (options.beta) in.options.beta = parse_float("--beta", *options.beta);
   in.options.threads = parse_threads(options.threads);
-  in.a = load_matrix(options.a);
-  in.b = load_matrix(options.b);
+  MatrixFlags a = options.a, b = options.b;
+  a.scales = options.scale_a.has_value(), b.scales = options.scale_b.has_value();
+  in.a = load_matrix(a);
+  in.b = load_matrix(b);
   if (in.a.cols != in.b.rows) {
     const bool turned = in.a.cols == in.b.cols;
     throw narrow::Error(std::string(command) + ": A is " + shape_of(in.a) + " and B is " + shape_of(in.b) +

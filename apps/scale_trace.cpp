@@ -146,6 +146,7 @@ Source read_source(const Options& o) {
   narrow::GradientLog log;
   log.amax =
       blame(*o.gradients, [&] { return narrow::model_amax(model, piece_amaxes(chosen.floating()), steps, seed); });
+  print_error(left_out_text(chosen));
   for (std::uint64_t i = 0; i < steps; ++i) log.steps.push_back(static_cast<std::int64_t>(i));
   const auto [low, high] = std::minmax_element(log.amax.begin(), log.amax.end());
   const std::string text = printable(*o.gradients) + ": model " + *o.model + ", " + std::to_string(steps) +

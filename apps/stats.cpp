@@ -5,13 +5,13 @@
 #include <memory>
 #include <set>
 
-#include "block_tensor.hpp"
 #include "cast_options.hpp"
 #include "command.hpp"
 #include "fail_if.hpp"
 #include "format_list.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/auto_scale.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
@@ -38,7 +38,8 @@ struct Request {
   std::vector<std::string> names;         // of the formats, then of the block formats
   std::vector<narrow::FormatCast> casts;  // in the same order
   std::vector<ChosenBlockFormat> blocks;
-  std::optional<double> scale;            // empty: auto
+  std::optional<double> scale;  // empty: by the goal
+  narrow::ScaleGoal goal = {};
   std::uint64_t seed = 0;
   bool total = false;
 };
@@ -57,7 +58,9 @@ Request read_request(const Options& options) {
   if (!request.blocks.empty() && !options.cast.is_plain())
     throw narrow::Error("stats: --cast, --rounding, --overflow and --subnormals do not go with " +
                         narrow::quote(request.blocks[0].name) + ", whose rule fixes them");
-  if (options.scale != "auto") request.scale = options.scale ? parse_scale(*options.scale, ", or auto") : 1.0;
+  if (options.scale == "best-sqnr") request.goal = narrow::ScaleGoal::best_sqnr;
+  else if (options.scale != "auto")
+    request.scale = options.scale ? parse_scale(*options.scale, ", auto, best-sqnr") : 1.0;
   if (options.total && options.per_tensor) throw narrow::Error("stats: --total and --per-tensor exclude each other");
   request.seed = options.cast.random_value();
   request.total = options.total;
@@ -66,10 +69,11 @@ Request read_request(const Options& options) {
 
 std::vector<narrow::ScaledCast> with_scales(const Request& request, std::span<const narrow::Tensor> tensors,
                                             const narrow::TensorPass& pass) {
-  std::vector<double> scales(request.casts.size(), request.scale.value_or(1));
-  if (!request.scale) scales = narrow::least_loss_scales(tensors, request.casts, pass);
+  std::vector<narrow::AutoScale> scales(request.casts.size());
+  if (!request.scale) scales = narrow::auto_scales(tensors, request.casts, request.goal, pass);
   std::vector<narrow::ScaledCast> casts;
-  for (std::size_t k = 0; k < request.casts.size(); ++k) casts.push_back({request.casts[k], scales[k]});
+  for (std::size_t k = 0; k < request.casts.size(); ++k)
+    casts.push_back({request.casts[k], request.scale.value_or(scales[k].scale)});
   return casts;
 }
 
@@ -94,21 +98,22 @@ std::string name_in_run(const ChosenFile& chosen, const narrow::Tensor& tensor) 
   return name.erase(first, last - first + 1);
 }
 
-// The rows of block formats. They find their scales themselves: --scale auto is 1 for them.
+// The rows of block formats. They find their scales themselves: --scale auto and best-sqnr are 1 for them.
 void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::span<const narrow::Tensor> tensors,
                     const narrow::TensorPass& pass, const std::string& file, const std::string& name) {
   const double scale = request.scale.value_or(1);
   for (const ChosenBlockFormat& chosen : request.blocks) {
     narrow::BlockFormatStatistics all;
     for (const narrow::Tensor& tensor : tensors)
-      all.merge(block_tensor_statistics(tensor, chosen.format, scale, pass.done));
+      all.merge(narrow::block_tensor_statistics(tensor, chosen.format, scale, pass.done));
     rows.push_back({file, {}, name, chosen.name, scale, all.input, all.elements, "", all.scales});
   }
 }
 
-// How often the data is read: auto looks at it twice before.
+// How often the data is read at most: auto looks at it twice before, best-sqnr once and 1 + log2(128) times a format.
 std::uint64_t passes_over(const Request& request) {
-  std::uint64_t passes = request.scale ? 1 : 3;
+  const std::uint64_t search = request.goal == narrow::ScaleGoal::best_sqnr ? 8 * request.casts.size() : 1;
+  std::uint64_t passes = request.scale ? 1 : 2 + search;
   for (const ChosenBlockFormat& chosen : request.blocks) passes += chosen.format.needs_tensor_amax() ? 2 : 1;
   return passes;
 }
@@ -187,7 +192,7 @@ Survey survey(const Options& options) {
                      [](const auto& a, const auto& b) { return step_of(a) < step_of(b); });
   std::map<std::string, std::size_t> files_with;  // by name of the tensor
   for (const std::string& file : s.files) {
-    ChosenFile chosen = open_chosen(file, options.choice);
+    ChosenFile chosen = open_chosen(file, options.choice, file.rfind("-", 0) == 0);
     const std::vector<narrow::Tensor> tensors = chosen.floating();
     s.left_out += chosen.tensors.size() - tensors.size();
     s.bytes += bytes_of(tensors);
@@ -201,16 +206,19 @@ Survey survey(const Options& options) {
 }
 
 std::vector<StatsRow> measure_files(const Options& options, const Request& request, const Survey& s,
-                                    const std::optional<FailIf>& gate) {
+                                    const std::optional<FailIf>& gate, std::string& left_out) {
   Progress progress("stats", passes_over(request) * s.bytes);
   std::vector<StatsRow> rows;
-  for (const std::string& file : s.files)
-    for (std::vector<StatsRow>& group : measure(request, s.open(file, options.choice), s.steps, progress)) {
+  for (const std::string& file : s.files) {
+    const ChosenFile chosen = s.open(file, options.choice);
+    left_out += left_out_text(chosen);
+    for (std::vector<StatsRow>& group : measure(request, chosen, s.steps, progress)) {
       for (StatsRow& row : group)
         if (s.steps) row.step = step_of(file);
       if (gate) gate->check(group);
       rows.insert(rows.end(), group.begin(), group.end());
     }
+  }
   if (s.steps && !gate) find_breaks(rows);
   return rows;
 }
@@ -221,10 +229,17 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
                                     rows.begin() + static_cast<std::ptrdiff_t>(std::min(top, rows.size())));
   print(stats_table(shown, s.files.size() > 1).to_text(use_colour(1)));
   if (shown.size() < rows.size()) print("(" + std::to_string(rows.size() - shown.size()) + " more rows)\n");
+  const auto overflowed = [](const StatsRow& row) { return row.in_format.overflow != row.in_format.clamped; };
+  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed\n");
   if (!request.blocks.empty())
     print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
   if (!request.scale)
-    print("scale: the power of two that loses least (underflow + overflow), of equal ones the closest to 1\n");
+    print(
+        std::string("scale: of the powers of two without overflow the one ") +
+        (request.goal == narrow::ScaleGoal::best_sqnr ? "with the largest SQNR" : "that loses fewest values to zero") +
+        ", of equal ones the closest to 1" +
+        (std::any_of(shown.begin(), shown.end(), overflowed) ? "; no power of two avoids the overflow shown" : "") +
+        "\n");
   if (s.left_out != 0)
     print("left out: " + std::to_string(s.left_out) + (s.left_out == 1 ? " tensor" : " tensors") +
           " without floating numbers\n");
@@ -242,15 +257,19 @@ int run(const Options& options) {
   const std::size_t top = parse_top(options);
 
   const Survey s = survey(options);
-  std::vector<StatsRow> rows = measure_files(options, request, s, gate);
+  std::string left_out;
+  std::vector<StatsRow> rows = measure_files(options, request, s, gate, left_out);
   if (!s.steps) sort_rows(rows, key);
-  const bool failed =
-      gate && std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
+  const bool any_breaks =
+      std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
+  const bool failed = gate && (any_breaks || !left_out.empty());  // nobody knows what is in those
   if (options.csv) write_file(*options.csv, stats_csv(rows));
   if (options.json) print(json_text(stats_json(rows)));
   else show(rows, top, request, s);
   // JSON stays JSON: what failed goes to standard error then.
   if (failed) options.json ? print_error(gate_text(rows)) : print(gate_text(rows));
+  if (!left_out.empty())
+    print_error(left_out + (gate ? "fails: a gate passes nothing that was not read; --tensors leaves it out\n" : ""));
   return failed ? 1 : 0;
 }
 
@@ -260,14 +279,19 @@ Action declare(Arguments& arguments) {
                    "tensor files, FILE:TENSOR, folders, or -; several whose names hold step numbers give a trend");
   arguments.option("--formats", options->formats, "LIST",
                    "comma list of formats, or all (default fp16,bf16,e4m3,e5m2); also block formats: mxfp8_e4m3,nvfp4");
-  arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number, 2^k, or auto");
+  arguments.option("--scale", options->scale, "S",
+                   "multiply the data first: a number, 2^k, auto (the 2^k that loses fewest values to zero, of those "
+                   "at which nothing "
+                   "overflows; of equal ones the closest to 1), or best-sqnr (the same for the largest SQNR)");
   options->choice.declare(arguments);
   arguments.flag("--per-tensor", options->per_tensor, "a row a tensor and format (default)");
   arguments.flag("--total", options->total, "all tensors of a file together");
-  arguments.option("--sort", options->sort, "KEY", "worst first by: lost (default), name, or a key of the JSON");
+  arguments.option("--sort", options->sort, "KEY",
+                   "worst first, undefined before all, by: lost (default), name, or a key of the JSON");
   arguments.option("--top", options->top, "N", "show the worst N rows only");
-  arguments.option("--fail-if", options->fail_if, "EXPR",
-                   "exit 1 when true for a tensor: 'underflow > 1% or fp16.overflow > 0'; % of all elements");
+  arguments.option(
+      "--fail-if", options->fail_if, "EXPR",
+      "exit 1 when true for a tensor: 'underflow > 1% or fp16.overflow > 0'; % of all elements; undefined fails");
   options->cast.declare_for_arrays(arguments);
   arguments.flag("--json", options->json, "print JSON");
   arguments.option("--csv", options->csv, "FILE", "write the rows as CSV too");

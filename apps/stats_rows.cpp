@@ -25,15 +25,20 @@ constexpr Metric metrics[] = {
     {"overflow", true, [](const StatsRow& r) { return as_double(r.in_format.overflow); }, true},
     {"saturated", true, [](const StatsRow& r) { return as_double(r.in_format.saturated); }, true},
     {"lost", true, [](const StatsRow& r) { return as_double(r.lost()); }, true},
-    {"amax", false, [](const StatsRow& r) { return r.input.amax; }, true},
-    {"min_nonzero", false, [](const StatsRow& r) { return r.input.min_nonzero; }, false},
+    {"amax", false, [](const StatsRow& r) { return r.input.finite() == 0 ? NAN : r.input.amax; }, true},
+    {"min_nonzero", false, [](const StatsRow& r) { return r.input.min_nonzero == 0 ? NAN : r.input.min_nonzero; },
+     false},
     {"mse", false, [](const StatsRow& r) { return r.in_format.mse(); }, true},
     {"sqnr_db", false, [](const StatsRow& r) { return r.in_format.sqnr_db(); }, false},
-    {"max_relative_error", false, [](const StatsRow& r) { return r.in_format.max_relative_error; }, true},
+    {"max_relative_error", false, [](const StatsRow& r) { return r.in_format.relative_error(); }, true},
     {"scale", false, [](const StatsRow& r) { return r.scale; }, true},
 };
 
-Json number_or_null(bool is_there, double x) { return is_there && !std::isnan(x) ? json_number(x) : Json(); }
+// A metric that is not a count, as the JSON gives it.
+Json figure(const StatsRow& row, const char* name) {
+  const double x = find_metric(name)->value(row);
+  return std::isnan(x) ? Json() : json_number(x);
+}
 
 Json to_json(const StatsRow& r) {
   const narrow::InputStatistics& in = r.input;
@@ -49,12 +54,9 @@ Json to_json(const StatsRow& r) {
   row["underflow"] = f.underflow;
   row["subnormal"] = f.subnormal;
   row["overflow"] = f.overflow;
-  row["amax"] = number_or_null(in.finite() != 0, in.amax);
-  row["min_nonzero"] = number_or_null(in.min_nonzero != 0, in.min_nonzero);
-  row["mse"] = number_or_null(f.compared != 0, f.mse());
-  row["sqnr_db"] = number_or_null(f.compared != 0, f.sqnr_db());
+  for (const char* name : {"amax", "min_nonzero", "mse", "sqnr_db"}) row[name] = figure(r, name);
   row["saturated"] = f.saturated;
-  row["max_relative_error"] = number_or_null(f.compared != 0, f.max_relative_error);
+  row["max_relative_error"] = figure(r, "max_relative_error");
   row["file"] = r.file;
   row["step"] = r.step ? Json(*r.step) : Json();
   row["breaks"] = r.breaks.empty() ? Json() : Json(r.breaks);
@@ -91,6 +93,24 @@ std::string scale_text(double scale) {
   return exponent == 1 ? "1" : "2^" + std::to_string(exponent - 1);
 }
 
+std::string sqnr_text(const StatsRow& row) {
+  const double x = row.in_format.sqnr_db();
+  return std::isnan(x) ? "-" : std::isinf(x) ? "exact" : decimal_text(x, 1);
+}
+
+std::string why_undefined(const StatsRow& row) {
+  const narrow::InputStatistics& in = row.input;
+  const narrow::FormatStatistics& f = row.in_format;
+  const auto of_all = [&](std::uint64_t part) {
+    return std::to_string(part) + " of " + std::to_string(in.count) + " values ";
+  };
+  if (in.count == 0) return "the tensor is empty";
+  if (in.finite() == 0) return "no value is finite";
+  if (f.overflow != f.clamped) return of_all(f.overflow) + "overflowed";
+  if (f.not_finite != 0) return of_all(f.not_finite) + "became Inf or NaN";
+  return "every finite value is zero";
+}
+
 const Metric* find_metric(std::string_view name) {
   for (const Metric& m : metrics)
     if (name == m.name) return &m;
@@ -123,7 +143,7 @@ void sort_rows(std::vector<StatsRow>& rows, const std::string& key) {
     double x = metric->value(r);
     if (metric->is_count && std::string_view(metric->name) != "count")
       x = r.input.count == 0 ? 0 : x / as_double(r.input.count);
-    if (std::isnan(x)) return -std::numeric_limits<double>::infinity();
+    if (std::isnan(x)) return std::numeric_limits<double>::infinity();  // nobody knows how bad: first
     return metric->larger_is_worse ? x : -x;
   };
   std::stable_sort(rows.begin(), rows.end(), [&](const StatsRow& a, const StatsRow& b) {
@@ -168,7 +188,6 @@ Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   for (const StatsRow& row : rows) {
     const narrow::InputStatistics& in = row.input;
     const narrow::FormatStatistics& f = row.in_format;
-    const double sqnr = f.compared == 0 ? std::nan("") : f.sqnr_db();
     std::vector<Cell> cells{printable(row.tensor),
                             row.format,
                             scale_text(row.scale),
@@ -181,9 +200,7 @@ Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
                             loss_cell(in.inf, in.count),
                             in.finite() == 0 ? "-" : digits_text(in.amax, 4),
                             in.min_nonzero == 0 ? "-" : digits_text(in.min_nonzero, 4),
-                            std::isnan(sqnr)   ? "-"
-                            : std::isinf(sqnr) ? "exact"
-                                               : decimal_text(sqnr, 1)};
+                            sqnr_text(row)};
     if (with_file) cells.insert(cells.begin(), printable(row.file));
     table.rows.push_back(std::move(cells));
   }

@@ -29,13 +29,17 @@ struct StatsRow {
 struct Metric {
   const char* name;
   bool is_count;  // may be given as a share of all elements
-  double (*value)(const StatsRow&);
+  double (*value)(const StatsRow&);  // NaN where it is undefined, and null in the JSON
   bool larger_is_worse;
 };
 const Metric* find_metric(std::string_view name);  // nullptr when there is none
 std::string metric_names();                        // "count, zeros, ..."
 
-// Worst first by this metric; equal ones by loss, then in the order they came. "name" sorts by tensor and format.
+// Why a metric of this row is undefined: "5 of 8 values overflowed".
+std::string why_undefined(const StatsRow& row);
+
+// Worst first by this metric, undefined ones before all; equal ones by loss, then in the order they came. "name" sorts
+// by tensor.
 void sort_rows(std::vector<StatsRow>& rows, const std::string& key);  // throws narrow::Error
 
 Json stats_json(const std::vector<StatsRow>& rows);
@@ -43,6 +47,7 @@ std::string stats_csv(const std::vector<StatsRow>& rows);
 Table stats_table(const std::vector<StatsRow>& rows, bool with_file);
 Table block_scale_table(const std::vector<StatsRow>& rows);  // those that have blocks: how their scales are spread
 
-std::string scale_text(double scale);  // "2^12", "1", "0.3"
+std::string scale_text(double scale);        // "2^12", "1", "0.3"
+std::string sqnr_text(const StatsRow& row);  // "25.5"; "exact" without error, "-" where it is undefined
 
 }  // namespace app

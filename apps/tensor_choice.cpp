@@ -8,17 +8,15 @@
 
 #include "format_list.hpp"
 #include "narrow/format/find_format.hpp"
+#include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/text/quote.hpp"
+#include "progress.hpp"
+#include "tensor_text.hpp"
 
 namespace app {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_integer(const narrow::Tensor& tensor) {
-  return tensor.type.kind == narrow::ElementKind::signed_integer ||
-         tensor.type.kind == narrow::ElementKind::unsigned_integer;
-}
 
 // The width of the integers that carry codes of a format in files.
 int carrier_bits(const narrow::Format& f) {
@@ -28,7 +26,7 @@ int carrier_bits(const narrow::Format& f) {
 // What the file itself says about integers that are codes, unless --format says otherwise.
 narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile& file, const TensorOptions& options,
                                  bool one_named) {
-  if (!is_integer(tensor)) return tensor;
+  if (!tensor.type.may_be_codes()) return tensor;
   if (options.format) {
     const narrow::Format f = blame("--format", [&] { return choose_format(*options.format).format; });
     // In a file of many tensors the others are no codes (positions, token numbers); a single one must fit, or is
@@ -41,6 +39,31 @@ narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile
       if (const auto f = narrow::find_format(value); f && tensor.type.bits == carrier_bits(*f))
         return narrow::with_format(std::move(tensor), *f);
   return tensor;
+}
+
+bool is_opaque(const narrow::Tensor& tensor) { return tensor.type.kind == narrow::ElementKind::opaque; }
+
+std::string format_hint(const narrow::Tensor& tensor) {
+  return "type " + std::string(tensor.type.name) + " is what numpy writes for a type of ml_dtypes; name it: --format " +
+         (tensor.type.name == "f1" ? "e5m2"
+          : tensor.type.bits == 8  ? "e4m3"
+                                   : "bf16");
+}
+
+// Archives have checksums: members whose data is damaged go from the tensors to the unreadable ones.
+void check_data(ChosenFile& chosen) {
+  if (chosen.file.kind != narrow::FileKind::npz) return;
+  Progress progress("check", bytes_of(chosen.tensors));
+  std::vector<narrow::Tensor> good;
+  for (narrow::Tensor& tensor : chosen.tensors) {
+    try {
+      narrow::copy_tensor(tensor, [](std::span<const std::byte>) {}, {0, 0, [&](std::uint64_t n) { progress.add(n); }});
+      good.push_back(std::move(tensor));
+    } catch (const narrow::Error& error) {
+      chosen.unreadable.push_back({tensor.name, error.what()});
+    }
+  }
+  chosen.tensors = std::move(good);
 }
 
 bool is_tensor_file(const fs::path& path) {
@@ -68,27 +91,39 @@ bool NamePattern::matches(const std::string& name) const {
   return regexec(static_cast<const regex_t*>(compiled_.get()), name.c_str(), 0, nullptr, 0) == 0;
 }
 
-void TensorOptions::declare(Arguments& arguments) {
+void TensorOptions::declare(Arguments& arguments, const char* help) {
   arguments.option("--tensors", pattern, "REGEX", "only tensors whose name contains a match of this expression");
-  arguments.option("--format", format, "FORMAT", "integers are codes of this format (bf16 in u2, e4m3 in u1, ...)");
+  arguments.option("--format", format, "FORMAT", help);
 }
 
 std::string format_key(const std::string& tensor_name) { return "narrow.format." + tensor_name; }
 
 std::vector<narrow::Tensor> ChosenFile::floating() const {
   std::vector<narrow::Tensor> out;
-  bool integers = false;
-  for (const narrow::Tensor& tensor : tensors) {
+  for (const narrow::Tensor& tensor : tensors)
     if (tensor.type.has_format()) out.push_back(tensor);
-    else integers = true;
-  }
-  if (out.empty())
-    throw narrow::Error(narrow::quote(argument) + " has no tensor of floating numbers" +
-                        (integers ? "; if its integers are codes, name the format: --format bf16" : ""));
-  return out;
+  if (!out.empty()) return out;
+  const auto opaque = std::find_if(tensors.begin(), tensors.end(), is_opaque);
+  throw narrow::Error(narrow::quote(argument) + " has no tensor of floating numbers" +
+                      (opaque != tensors.end() ? "; its " + format_hint(*opaque)
+                       : tensors.empty()       ? ""
+                                               : "; if its integers are codes, name the format: --format bf16"));
 }
 
-ChosenFile open_chosen(const std::string& argument, const TensorOptions& options) {
+std::string left_out_text(const ChosenFile& chosen) {
+  constexpr std::size_t most = 20;
+  std::vector<std::string> lines;
+  for (const narrow::Unreadable& broken : chosen.unreadable)
+    lines.push_back(printable(broken.name) + ": " + broken.why);
+  for (const narrow::Tensor& tensor : chosen.tensors)
+    if (is_opaque(tensor)) lines.push_back(printable(tensor.name) + ": " + format_hint(tensor));
+  std::string text;
+  for (std::size_t i = 0; i < lines.size() && i < most; ++i)
+    text += "left out of " + printable(chosen.argument) + ": " + lines[i] + "\n";
+  return text + (lines.size() > most ? "left out: " + std::to_string(lines.size() - most) + " more\n" : "");
+}
+
+ChosenFile open_chosen(const std::string& argument, const TensorOptions& options, bool check) {
   const auto [path, name] = narrow::split_file_and_name(argument);
   ChosenFile chosen{argument, narrow::open_tensor_file(path), {}, !name.empty()};
   if (!name.empty() && chosen.file.find(name) == nullptr) {
@@ -102,6 +137,14 @@ ChosenFile open_chosen(const std::string& argument, const TensorOptions& options
     if (pattern && !pattern->matches(tensor.name)) continue;
     chosen.tensors.push_back(with_known_format(tensor, chosen.file, options, chosen.one_named));
   }
+  for (const narrow::Tensor& part : chosen.file.parts)  // scales of blocks only where they are asked for
+    if (part.name == name) chosen.tensors.push_back(part);
+  for (const narrow::Unreadable& broken : chosen.file.unreadable)
+    if (name.empty() && (!pattern || pattern->matches(broken.name))) chosen.unreadable.push_back(broken);
+  if (check) check_data(chosen);
+  if (chosen.tensors.empty() && !chosen.unreadable.empty())
+    throw narrow::Error(narrow::quote(argument) + ": tensor " + narrow::quote(chosen.unreadable[0].name) + ": " +
+                        chosen.unreadable[0].why);
   if (chosen.tensors.empty() && pattern && !chosen.file.tensors.empty())
     throw narrow::Error("--tensors: no name in " + narrow::quote(argument) + " matches " +
                         narrow::quote(*options.pattern) + "; one of its " + std::to_string(chosen.file.tensors.size()) +

@@ -37,7 +37,7 @@ std::string reason(const StatsRow& first, const StatsRow& row) {
   if (row.input.nan != 0) return "NaN in the data: " + std::to_string(row.input.nan);
   if (row.input.inf != 0) return "Inf in the data: " + std::to_string(row.input.inf);
   const std::uint64_t overflow = row.in_format.overflow;
-  if (overflow != 0 && first.in_format.overflow == 0) return "overflow of " + count_text(overflow, row.input.count);
+  if (overflow != row.in_format.clamped) return "overflow of " + count_text(overflow, row.input.count);
   const double before = share(first.in_format.underflow, first), now = share(row.in_format.underflow, row);
   if (now >= 2 * before && now >= before + least_increase)
     return "underflow is " + share_text(now) + ", was " + share_text(before) + " at the first step";
@@ -46,10 +46,7 @@ std::string reason(const StatsRow& first, const StatsRow& row) {
 
 std::string arrow(const std::string& a, const std::string& b) { return a == b ? a : a + " -> " + b; }
 
-std::string sqnr_text(const StatsRow& row) {
-  const double x = row.in_format.sqnr_db();
-  return std::isnan(x) ? "-" : std::isinf(x) ? "exact" : decimal_text(x, 1);
-}
+std::string amax_text(const StatsRow& row) { return row.input.finite() == 0 ? "-" : digits_text(row.input.amax, 4); }
 
 const StatsRow* first_break(const Series& series) {
   const auto found =
@@ -89,8 +86,7 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
     const StatsRow* broken = first_break(s);
     const std::string when = broken == nullptr ? "-" : step_text(*broken) + ": " + broken->breaks;
     table.rows.push_back(
-        {printable(a.tensor), a.format, std::to_string(s.size()),
-         arrow(digits_text(a.input.amax, 4), digits_text(b.input.amax, 4)),
+        {printable(a.tensor), a.format, std::to_string(s.size()), arrow(amax_text(a), amax_text(b)),
          arrow(share_text(share(a.in_format.underflow, a)), share_text(share(b.in_format.underflow, b))),
          arrow(share_text(share(a.in_format.overflow, a)), share_text(share(b.in_format.overflow, b))),
          arrow(sqnr_text(a), sqnr_text(b)), Cell{when, broken == nullptr ? when : paint(when, Colour::red, true)}});

@@ -10,7 +10,7 @@ namespace app {
 
 // Rows of all steps, ascending. Sets `breaks` by the rules for runs without --fail-if. A row breaks where
 //   NaN or Inf are in the data, or
-//   values overflow in the format and did not at the first step, or
+//   values overflow in the format (what a block format clamps is rounded, not lost), or
 //   the share that underflows is at least twice that of the first step and one in a hundred more of all values.
 void find_breaks(std::vector<StatsRow>& rows);
 

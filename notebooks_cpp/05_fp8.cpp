@@ -163,8 +163,8 @@ for (int t = 0; t < 2; ++t) {
   for (int k = -10; k <= 34; ++k) {
     const Statistics s = statistics(values, both, std::ldexp(1.0, k));
     for (std::size_t f = 0; f < 2; ++f) {
-      add_point(lines[f], k, s.formats[f].sqnr_db());
-      best[t][f] = std::max(best[t][f], s.formats[f].sqnr_db());
+      add_point(lines[f], k, s.formats[f].clipped_sqnr_db());
+      best[t][f] = std::max(best[t][f], s.formats[f].clipped_sqnr_db());
     }
   }
   panel.series = {lines[0], lines[1]};

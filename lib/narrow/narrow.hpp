@@ -45,6 +45,8 @@
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/tensor/auto_scale.hpp"
+#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/tensor/compare_tensors.hpp"
 #include "narrow/tensor/row_major.hpp"

@@ -75,18 +75,23 @@ TEST_CASE("apps: cast to NVFP4 packs two codes a byte and keeps the level of the
     const narrow::Quantised q = narrow::quantise(x, 3, 50, f);
     CHECK(bytes_of(file, "w") == text_of(narrow::packed_codes(q.codes, f)));
     CHECK(bytes_of(file, "w.scale") == text_of(narrow::scale_codes(q.scales, f)));
-    CHECK(bytes_of(file, "w.scale2") == raw(std::vector<float>{q.tensor_scale}));
+    float amax = 0;
+    for (const float v : x) amax = std::max(amax, std::abs(v));
+    CHECK(bytes_of(file, "w.scale2") ==
+          raw(std::vector<float>{amax / 2688}));  // code * scale * scale2, whatever the rule
+    CHECK(header_of(file)["__metadata__"]["narrow.scale2.w"] == "factor");
   }
 }
 
-TEST_CASE("apps: cast to every block format gives the values that the library decodes") {
+TEST_CASE("apps: cast to every block format and back gives the values that the library decodes") {
   const Folder folder;
   const std::vector<float> x = gradients(130 * 140);
   const std::string in =
       folder.write("in.safetensors", safetensors_of({{"w", "F32", "[130,140]", raw(x)},
                                                      {"e", "F32", "[0,5]", ""},
                                                      {"s", "F32", "[]", raw(std::vector<float>{2.5f})}}));
-  const std::string codes = folder / "codes.safetensors", values = folder / "values.safetensors";
+  const std::string codes = folder / "codes.safetensors", values = folder / "values.safetensors",
+                    back = folder / "back.safetensors";
   std::vector<std::string> names = {"bfp5x24"};
   for (const narrow::BlockFormatRow& row : narrow::block_format_table()) names.emplace_back(row.name);
   for (const std::string& name : names) {
@@ -94,12 +99,91 @@ TEST_CASE("apps: cast to every block format gives the values that the library de
     CHECK(run({"cast", in, codes, "--to", name}).status == 0);
     CHECK(run({"cast", in, values, "--to", name, "--values"}).status == 0);
     const narrow::Quantised q = narrow::quantise(x, 130, 140, narrow::require_block_format(name));
-    CHECK(bytes_of(read_file(values), "w") == raw(narrow::dequantise(q)));
+    CHECK(run({"cast", codes, back, "--to", "fp32"}).status == 0);
+    CHECK(data_of(read_file(back)) == data_of(read_file(values)));
+    CHECK(!header_of(read_file(back)).contains("__metadata__"));
+    if (!q.format.has_tensor_scale()) CHECK(bytes_of(read_file(values), "w") == raw(narrow::dequantise(q)));
     const Json header = header_of(read_file(codes));
     std::uint64_t scales = 1;
     for (const std::uint64_t n : header["w.scale"]["shape"]) scales *= n;
     CHECK(scales == q.scales.size());
   }
+}
+
+// The same answers for a block-quantised file as for a file of the values that it stands for.
+TEST_CASE("apps: a block-quantised tensor is one tensor for every command") {
+  const Folder folder;
+  const std::vector<float> x = gradients(40 * 70);
+  const std::string in = folder.write(
+      "in.safetensors", safetensors_of({{"w", "F32", "[40,70]", raw(x)}, {"v", "F32", "[3]", raw(gradients(3))}}));
+  const std::string codes = folder / "codes.safetensors", values = folder / "values.safetensors",
+                    out = folder / "out.safetensors", same = folder / "same.safetensors";
+  for (const char* name : {"mxfp8_e4m3", "nvfp4", "mxfp6_e2m3", "fp8_128x128", "fp8_tensor_e5m2", "bfp5x24"}) {
+    CAPTURE(name);
+    REQUIRE(run({"cast", in, codes, "--to", name, "--tensors", "^w$"}).status == 0);
+    REQUIRE(run({"cast", in, values, "--to", name, "--tensors", "^w$", "--values"}).status == 0);
+    const Ran equal = run({"compare", codes, values});
+    CHECK(equal.status == 0);
+    CHECK(contains(equal.out, "2 tensors, none differs"));
+    const auto without_file = [](Json rows) {
+      for (Json& row : rows) row.erase("file");
+      return rows;
+    };
+    for (const char* command : {"stats", "histogram"})
+      CHECK(without_file(narrow_json({command, codes})) == without_file(narrow_json({command, values})));
+    // To another format as from the values, and what is not chosen is copied part by part.
+    for (const char* to : {"e5m2", "mxfp4"}) {
+      CHECK(run({"cast", codes, out, "--to", to, "--tensors", "w"}).status == 0);
+      CHECK(run({"cast", values, same, "--to", to, "--tensors", "w"}).status == 0);
+      CHECK(read_file(out) == read_file(same));
+    }
+    CHECK(run({"cast", codes, out, "--to", "fp32", "--tensors", "^v$"}).status == 0);
+    CHECK(run({"compare", codes, out}).status == 0);
+    CHECK(bytes_of(read_file(out), "w") == bytes_of(read_file(codes), "w"));
+    CHECK(run({"cast", codes + ":v", out, "--to", "fp32"}).status == 0);
+    CHECK(!header_of(read_file(out)).contains("__metadata__"));
+    CHECK(run({"cast", codes + ":w", folder / "w.npy", "--to", "fp32"}).status == 0);
+    CHECK(run({"compare", folder / "w.npy", values + ":w"}).status == 0);
+  }
+}
+
+TEST_CASE("apps: inspect shows codes scales block and rule of a block-quantised tensor") {
+  const Folder folder;
+  const std::string in = folder.write("in.safetensors", safetensors_of({{"w", "F32", "[4,64]", raw(gradients(256))}}));
+  const std::string codes = folder / "codes.safetensors";
+  REQUIRE(run({"cast", in, codes, "--to", "nvfp4"}).status == 0);
+  const Json tensors = narrow_json({"inspect", codes})["tensors"];
+  REQUIRE(tensors.size() == 1);
+  const Json& w = tensors[0];
+  CHECK(w["name"] == "w");
+  CHECK(w["dtype"] == "F4");
+  CHECK(w["shape"] == Json{4, 64});
+  CHECK(w["bytes"] == 128 + 16 + 4);
+  CHECK(w["block_format"] == "nvfp4");
+  CHECK(w["rule"] == "te_nvfp4");
+  CHECK(w["block"] == Json{1, 16});
+  CHECK(w["codes"]["bytes"] == 128);
+  CHECK(w["scales"]["name"] == "w.scale");
+  CHECK(w["scales"]["shape"] == Json{4, 4});
+  CHECK(w["scale2"]["is"] == "factor");
+  const Ran text = run({"inspect", codes});
+  for (const char* word : {"1 tensor, 256 elements, 148 bytes", "nvfp4", "te_nvfp4", "1x16", "code * scale * w.scale2"})
+    CHECK_MESSAGE(contains(text.out, word), text.out);
+  CHECK(narrow_json({"inspect", codes + ":w.scale"})["tensors"][0]["dtype"] == "F8_E4M3");
+  // A part that does not fit: named, and no other command takes the codes for values.
+  std::string broken = read_file(codes);
+  broken.replace(broken.find("w.scale2\":{"), 8, "w.scaleX");
+  const std::string path = folder.write("broken.safetensors", broken);
+  const Ran named = run({"inspect", path});
+  CHECK(named.status == 1);
+  CHECK(contains(named.out, "w: no tensor 'w.scale2'"));
+  for (const char* command : {"stats", "histogram"}) {
+    const Ran rest = run({command, path});
+    CHECK(rest.status == 0);
+    CHECK(contains(rest.err, "w: no tensor 'w.scale2'"));
+  }
+  CHECK(narrow_json({"stats", path + ":w.scaleX"}).size() == 4);
+  check_refused({"stats", path + ":w"}, {"no tensor 'w.scale2'"});
 }
 
 TEST_CASE("apps: cast refuses block formats that cannot be written") {

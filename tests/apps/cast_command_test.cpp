@@ -5,6 +5,7 @@
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
+#include "tensor/archive.hpp"
 #include "tensor_files.hpp"
 
 using namespace test;
@@ -81,6 +82,29 @@ TEST_CASE("apps: cast rounds values and names formats that have no type") {
   rounded.clear();
   for (const float x : values) rounded.push_back(narrow::round_to(x, "bf16"_fmt));
   CHECK(data_of(read_file(back)) == raw(rounded));
+}
+
+// Sub-byte codes are a byte each in .npy, archives are compressed, and headers are bytes too.
+TEST_CASE("apps: the sizes that cast tells are those on disk") {
+  const Folder folder;
+  const std::string one = folder.write("in.safetensors", floats_file("w", some_floats(4096))),
+                    zip = folder.write("in.npz",
+                                       archive({stored("w.npy", npy_of("<f4", "(4096,)", raw(some_floats(4096))))}));
+  for (const std::string& in : {one, zip})
+    for (const char* to : {"e2m1", "fp16", "mxfp4"})
+      for (const char* ending : {"o.npy", "o.safetensors"}) {
+        if (ending[2] == 'n' && to[0] == 'm') continue;
+        CAPTURE(to);
+        CAPTURE(ending);
+        const Json said = narrow_json({"cast", in, folder / ending, "--to", to});
+        CHECK(said["bytes_before"] == std::filesystem::file_size(in));
+        CHECK(said["bytes_after"] == std::filesystem::file_size(folder / ending));
+        std::uint64_t data = 0;
+        for (const Json& tensor : said["tensors"]) data += tensor["bytes"].get<std::uint64_t>();
+        CHECK(data < said["bytes_after"].get<std::uint64_t>());
+        CHECK(data + 512 > said["bytes_after"].get<std::uint64_t>());  // the header is shorter than that
+      }
+  check_ran({"cast", one, folder / "o.npy", "--to", "e2m1"}, {"16.07 KiB -> 4.12 KiB"});
 }
 
 TEST_CASE("apps: cast of chosen tensors copies the others unchanged") {

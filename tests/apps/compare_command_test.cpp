@@ -100,3 +100,41 @@ TEST_CASE("apps: compare has the same output for any number of threads") {
   CHECK(one.status == 1);
   CHECK(run({"compare", x, y, "--json"}, with_environment("OMP_NUM_THREADS", "4")).out == one.out);
 }
+
+TEST_CASE("apps: compare takes two floating types in one format or within a tolerance") {
+  const Folder folder;
+  const std::string f32 = folder.write("x.safetensors", floats_file("w", {1, 1.00390625f, 3, 100}));
+  const std::string bf16 = folder.write(  // 1, 1, 3.015625, 100
+      "y.safetensors",
+      safetensors_of({{"w", "BF16", "[4]", raw(std::vector<std::uint16_t>{0x3F80, 0x3F80, 0x4041, 0x42C8})}}));
+  check_refused({"compare", f32, bf16}, {"F32 and BF16", "--format", "--rtol"});
+  const Json in_bf16 = failing_json({"compare", f32, bf16, "--format", "bf16"});
+  CHECK(in_bf16["compared_in"] == "bf16");
+  CHECK(in_bf16["dtype"] == "F32");
+  CHECK(in_bf16["y_dtype"] == "BF16");
+  CHECK(in_bf16["equal_count"] == 3);  // 1.00390625 is a tie that rounds to 1
+  CHECK(in_bf16["max_ulp"] == 1);
+  CHECK(in_bf16["first"][0]["x_code"] == "0x4040");
+  CHECK(in_bf16["outside"].is_null());
+  CHECK(run({"compare", f32, bf16, "--format", "bf16", "--max-ulp", "1"}).status == 0);
+  CHECK(contains(run({"compare", f32, bf16, "--format", "bf16"}).out, "F32 against BF16 in bf16"));
+  const Json by_value = narrow_json({"compare", f32, bf16, "--rtol", "0.01"});
+  CHECK(by_value["within"] == true);
+  CHECK(by_value["outside"] == 0);
+  CHECK(by_value["max_ulp"].is_null());
+  CHECK(by_value["compared_in"].is_null());
+  CHECK(by_value["max_abs_error"] == 0.015625);
+  CHECK(by_value["max_rel_error"] == 0.015625 / 3);
+  CHECK(by_value["first"][0]["x"] == 1.00390625);
+  CHECK(by_value["first"][0]["ulp"].is_null());
+  CHECK(failing_json({"compare", f32, bf16, "--rtol", "0.001"})["outside"] == 2);
+  CHECK(failing_json({"compare", f32, bf16, "--atol", "0.004"})["outside"] == 1);
+  const Ran text = run({"compare", f32, bf16, "--atol", "0.004", "--rtol", "0.01"});
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "within rtol 0.01 and atol 0.004"));
+  CHECK(contains(text.out, "0 outside"));
+  check_refused({"compare", f32, bf16, "--rtol", "-1"}, {"--rtol"});
+  check_refused({"compare", f32, bf16, "--atol", "inf"}, {"--atol"});
+  check_refused({"compare", f32, bf16, "--atol", "1", "--max-ulp", "1"}, {"--format"});
+  CHECK(run({"compare", f32, f32, "--format", "e4m3"}).status == 0);
+}

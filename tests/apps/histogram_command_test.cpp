@@ -73,7 +73,8 @@ TEST_CASE("apps: histogram draws the ranges of the formats under the bars") {
   CHECK(run({"histogram", path, "-o", svg}, with_environment("PATH", folder / "")).status == 0);
   const std::string text = read_file(svg);
   CHECK(contains(text, "fp16 turns 25 % of the values into zero and 25 % into subnormals; 25 % are beyond its range"));
-  for (const char* word : {"normal in fp16", "becomes zero in fp16", ">bf16<", ">e4m3<", ">e5m2<", "</svg>"})
+  for (const char* word :
+       {">normal<", ">becomes zero<", "fp16: 25 % zero", "bf16: 0 % zero", ">bf16<", ">e4m3<", ">e5m2<", "</svg>"})
     CHECK_MESSAGE(contains(text, word), word);
   const Ran png = run({"histogram", path, "-o", folder / "p.png"}, with_environment("PATH", folder / ""));
   CHECK(png.status == 2);
@@ -81,6 +82,46 @@ TEST_CASE("apps: histogram draws the ranges of the formats under the bars") {
   check_refused({"histogram", path, "-o", folder / "p.txt"}, {".csv, .png, .svg"});
   check_refused({"histogram", path, "--scale", "0"}, {"--scale"});
   check_refused({"histogram", path, "--formats", "fp8"}, {"--formats"});
+}
+
+TEST_CASE("apps: a picture of many tensors is pooled and says so or has panels for each") {
+  const Folder folder;
+  std::vector<Entry> entries;
+  for (int i = 0; i < 8; ++i)
+    entries.push_back(
+        {"layer" + std::to_string(i), "F32", "[32]", raw(std::vector<float>(32, std::ldexp(1.0f, -4 * i)))});
+  const std::string path = folder.write("a.safetensors", safetensors_of(entries)), svg = folder / "p.svg";
+  const auto drawn = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"histogram", path, "-o", svg});
+    CHECK(run(more, with_environment("PATH", folder / "")).status == 0);
+    return read_file(svg);
+  };
+  const std::string pooled = drawn({"--formats", "fp16"});
+  CHECK(contains(pooled, "8 tensors pooled of a.safetensors (--per-tensor draws each)"));
+  CHECK(!contains(pooled, ">layer3<"));
+  const std::string each = drawn({"--formats", "fp16", "--per-tensor"});
+  CHECK(!contains(each, "pooled"));
+  for (const char* title : {">layer0<", ">layer7<"}) CHECK(contains(each, title));
+  CHECK(contains(drawn({"--formats", "fp16,e4m3", "--per-tensor"}), "layer7, e4m3: 100 % zero"));
+  CHECK(contains(drawn({"--formats", "fp16", "--total"}), "all 8 tensors of a.safetensors"));
+  // What a block format makes of each value, not of its binade: 2^-28 alone in its block stays.
+  const std::string blocks = drawn({"--formats", "fp16,mxfp8_e4m3"});
+  CHECK(contains(blocks, "mxfp8_e4m3: 0 % zero"));
+  CHECK(contains(blocks, "fp16: 12.5 % zero"));
+  check_refused({"histogram", path, "--total", "--per-tensor"}, {"--total"});
+  const Ran text = run({"histogram", path + ":layer7", "--text", "--formats", "e4m3,mxfp8_e4m3"});
+  CHECK(contains(text.out, "e4m3 mxfp8_e4m3"));
+  CHECK(contains(text.out, "what most values of the binade become"));
+  const std::size_t line = text.out.find("2^-28");
+  CHECK(text.out.substr(line, text.out.find('\n', line) - line).back() == '#');
+}
+
+// 500 lies in the last binade of E4M3 and is beyond its largest value, 448.
+TEST_CASE("apps: the headline of a histogram counts what is beyond the largest value") {
+  const Folder folder;
+  const std::string path = folder.write("a.safetensors", floats_file("w", {500, 400, 1, 1})), svg = folder / "p.svg";
+  CHECK(run({"histogram", path, "--formats", "e4m3", "-o", svg}, with_environment("PATH", folder / "")).status == 0);
+  CHECK(contains(read_file(svg), "25 % are beyond its range"));
 }
 
 TEST_CASE("apps: histogram of the given file counts every element") {

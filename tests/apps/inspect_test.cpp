@@ -1,4 +1,7 @@
 // What the program says about good and broken tensor files.
+#include <cmath>
+
+#include "tensor/archive.hpp"
 #include "tensor_files.hpp"
 
 using namespace test;
@@ -108,6 +111,77 @@ TEST_CASE("apps: a broken file is refused in one line by every command") {
   }
   std::filesystem::create_directory(folder / "nothing");
   check_refused({"inspect", folder / "nothing"}, {"folder"});
+}
+
+TEST_CASE("apps: one unreadable member of an archive leaves the others") {
+  const Folder folder;
+  const Member good = stored("w.npy", npy_of("<f4", "(2,)", raw(std::vector<float>{1, 1e6f})));
+  Member damaged = stored("bad.npy", npy_of("<f4", "(2,)", "12345678")), locked = damaged;
+  damaged.data.back() ^= 1;
+  locked.name = "locked.npy", locked.flags = 1;
+  const std::vector<std::pair<Member, std::string>> broken = {
+      {stored("bad.npy", npy_of("|O", "(1,)", "12345678")), "'|O'"},
+      {stored("bad.npy", npy_of("<U3", "(1,)", std::string(12, 'x'))), "'<U3'"},
+      {stored("bad.npy", "no array"), "no .npy file"},
+      {stored("readme.txt", "hello"), "no .npy"},
+      {damaged, "checksum"},
+      {locked, "encrypted"}};
+  for (const auto& [member, why] : broken) {
+    CAPTURE(why);
+    const std::string name = member.name.substr(0, member.name.find(".npy"));
+    const std::string path = folder.write("a.npz", archive({good, member}));
+    const Json info = failing_json({"inspect", path});
+    REQUIRE(info["tensors"].size() == 1);
+    CHECK(info["tensors"][0]["name"] == "w");
+    REQUIRE(info["unreadable"].size() == 1);
+    CHECK(info["unreadable"][0]["name"] == name);
+    CHECK(contains(info["unreadable"][0]["reason"], why));
+    CHECK(contains(run({"inspect", path}).out, why));
+    CHECK(narrow_json({"inspect", path + ":w"})["tensors"].size() == 1);
+    const std::vector<std::vector<std::string>> commands = {
+        {"stats", path}, {"histogram", path}, {"cast", path, folder / "o.safetensors", "--to", "fp16"}};
+    for (const std::vector<std::string>& command : commands) {
+      const Ran ran = run(command);
+      CHECK(ran.status == 0);
+      CHECK(contains(ran.err, "left out of " + path + ": " + name + ": "));
+      CHECK(contains(ran.err, why));
+    }
+    CHECK(header_of(read_file(folder / "o.safetensors")).size() == 1);
+    // No gate passes and nothing is equal that nobody could read.
+    CHECK(run({"stats", path, "--fail-if", "nan > 0"}).status == 1);
+    CHECK(run({"stats", path, "--fail-if", "nan > 0", "--tensors", "^w$"}).status == 0);
+    const Ran compared = run({"compare", path, path});
+    CHECK(compared.status == 1);
+    CHECK(contains(compared.out, "cannot be read in"));
+    CHECK(run({"compare", path, path, "--tensors", "^w$"}).status == 0);
+    check_refused({"stats", path + ":" + name}, {why});
+    check_refused({"stats", folder.write("b.npz", archive({member}))}, {why});
+  }
+}
+
+TEST_CASE("apps: arrays of ml_dtypes are read with a format and named without one") {
+  const Folder folder;
+  const std::string bf16 =
+      folder.write("b.npy", npy_of("<V2", "(3,)", raw(std::vector<std::uint16_t>{0x3F80, 0x4000, 0x7FC0})));
+  const Json row = narrow_json({"stats", bf16, "--format", "bf16", "--formats", "fp16"})[0];
+  CHECK(row["amax"] == 2.0);
+  CHECK(row["nan"] == 1);
+  for (const char* descr : {"|V1", "<V1", "<f1", "|f1"}) {
+    const std::string fp8 = folder.write("f.npy", npy_of(descr, "(2,)", "\x38\x40"));
+    CHECK(narrow_json({"stats", fp8, "--format", "e4m3", "--formats", "fp16"})[0]["amax"] == 2.0);
+    check_refused({"stats", fp8}, {"ml_dtypes", descr[1] == 'f' ? "--format e5m2" : "--format e4m3"});
+  }
+  check_refused({"stats", bf16}, {"V2", "ml_dtypes", "--format bf16"});
+  check_refused({"histogram", bf16}, {"--format bf16"});
+  check_refused({"cast", bf16, folder / "o.npy", "--to", "fp32"}, {"--format bf16"});
+  check_refused({"compare", bf16, bf16}, {"V2", "format"});
+  check_refused({"stats", bf16, "--format", "e4m3"}, {"V2"});
+  CHECK(narrow_json({"inspect", bf16})["tensors"][0]["dtype"] == "V2");
+  CHECK(run({"compare", bf16, bf16, "--format", "bf16"}).status == 0);
+  const std::string both = folder.write(
+      "a.npz", archive({stored("h.npy", read_file(bf16)), stored("w.npy", npy_of("<f4", "(1,)", "1234"))}));
+  CHECK(contains(run({"stats", both}).err, "h: type V2"));
+  CHECK(narrow_json({"stats", both, "--format", "bf16"}).size() == 8);
 }
 
 TEST_CASE("apps: inspect reads the given file") {

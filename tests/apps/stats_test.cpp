@@ -42,8 +42,10 @@ TEST_CASE("apps: stats gives the promised keys and counts") {
   CHECK(fp16["overflow"] == 1);
   CHECK(fp16["amax"] == 1e6);
   CHECK(fp16["min_nonzero"] == static_cast<double>(1e-9f));
-  CHECK(fp16["mse"].is_number());
-  CHECK(fp16["sqnr_db"].is_number());
+  CHECK(fp16["mse"].is_null());  // a finite value overflowed
+  CHECK(fp16["sqnr_db"].is_null());
+  CHECK(rows[1]["mse"].is_number());
+  CHECK(rows[1]["sqnr_db"].is_number());
   const Ran text = run({"stats", path, "--formats", "fp16,bf16"});
   CHECK(text.status == 0);
   CHECK(contains(text.out, "1 (12.5%)"));
@@ -64,7 +66,82 @@ TEST_CASE("apps: stats scales before it casts and auto says which power of two")
   CHECK(row["scale"] == 32.0);  // 1e-9 * 32 is just above 2^-25, half of the smallest value
   CHECK(contains(run({"stats", path, "--scale", "auto"}).out, "2^5"));
   for (const char* bad : {"-1", "0", "nan", "inf", "2^", "2^x", "auto2", "1e-60"})
-    check_refused({"stats", path, "--scale", bad}, {"--scale", "auto"});
+    check_refused({"stats", path, "--scale", bad}, {"--scale", "auto", "best-sqnr"});
+}
+
+// Most values near 2^-20 and one at 10: what would save the many overflows the one, and an overflow skips the step.
+TEST_CASE("apps: the automatic scale overflows nothing and best-sqnr has the other objective") {
+  const Folder folder;
+  std::vector<float> values(1000, 0x1.8p-40f);
+  values.push_back(10);
+  const std::string path = folder.write("a.safetensors", floats_file("w", values));
+  const Json row = narrow_json({"stats", path, "--formats", "fp16", "--scale", "auto"})[0];
+  CHECK(row["scale"] == 1);  // all of 2^0 to 2^12 lose the thousand
+  CHECK(row["overflow"] == 0);
+  CHECK(row["underflow"] == 1000);
+  values.assign(1000, 0x1.8p-37f);  // the first scale that keeps them is 2^12, and 10.3 * 2^12 fits
+  values.push_back(10.3f);
+  folder.write("a.safetensors", floats_file("w", values));
+  const Json kept = narrow_json({"stats", path, "--formats", "fp16", "--scale", "auto"})[0];
+  CHECK(kept["scale"] == 4096);
+  CHECK(kept["underflow"] == 0);
+  const Json best = narrow_json({"stats", path, "--formats", "fp16,int8", "--scale", "best-sqnr", "--sort", "name"});
+  CHECK(best[0]["scale"] == 1);  // beside 10.3 the small ones are no signal
+  CHECK(best[1]["scale"] == 4);  // 41 / 4 is the nearest quarter, and the nearest eighth
+  CHECK(best[1]["overflow"] == 0);
+  CHECK(contains(run({"stats", path, "--scale", "auto"}).out,
+                 "without overflow the one that loses fewest values to zero"));
+  CHECK(contains(run({"stats", path, "--scale", "best-sqnr"}).out, "with the largest SQNR"));
+  const std::string huge =
+      folder.write("d.safetensors", safetensors_of({{"w", "F64", "[1]", raw(std::vector<double>{1e300})}}));
+  CHECK(contains(run({"stats", huge, "--formats", "fp16", "--scale", "auto"}).out,
+                 "no power of two avoids the overflow"));
+}
+
+// What overflowed has no finite error: neither the rest alone nor nothing at all may stand for the whole.
+TEST_CASE("apps: an undefined figure of stats is null and fails the gate and comes first") {
+  const Folder folder;
+  const std::string path =
+      folder.write("a.safetensors", safetensors_of({{"good", "F32", "[2]", raw(std::vector<float>{1.1f, 3})},
+                                                    {"half", "F32", "[2]", raw(std::vector<float>{1.1f, 1e6f})},
+                                                    {"all", "F32", "[2]", raw(std::vector<float>{1e6f, -1e6f})},
+                                                    {"zero", "F32", "[2]", raw(std::vector<float>{0, 0})},
+                                                    {"none", "F32", "[0]", ""},
+                                                    {"nan", "F32", "[1]", raw(std::vector<float>{NAN})}}));
+  const std::vector<std::pair<std::string, std::string>> why = {{"half", "1 of 2 values overflowed"},
+                                                                {"all", "2 of 2 values overflowed"},
+                                                                {"zero", "every finite value is zero"},
+                                                                {"none", "the tensor is empty"},
+                                                                {"nan", "no value is finite"}};
+  for (const auto& [name, reason] : why) {
+    CAPTURE(name);
+    const std::string one = "^" + name + "$";
+    const Json rows = failing_json({"stats", path, "--tensors", one, "--formats", "fp16", "--fail-if", "sqnr_db < 30"});
+    CHECK(rows[0]["sqnr_db"].is_null());
+    CHECK(rows[0]["breaks"] == "sqnr_db is undefined, because " + reason + " (< 30)");
+    for (const char* key : {"mse", "max_relative_error"}) CHECK(rows[0][key].is_null() == (name != "zero"));
+    CHECK(run({"stats", path, "--tensors", one, "--formats", "fp16", "--fail-if", "sqnr_db > 30"}).status == 1);
+    CHECK(contains(run({"stats", path, "--tensors", one, "--formats", "fp16"}).out, " -\n"));
+  }
+  CHECK(run({"stats", path, "--tensors", "good", "--formats", "fp16", "--fail-if", "sqnr_db < 30"}).status == 0);
+  CHECK(
+      run({"stats", path, "--tensors", "zero", "--formats", "fp16", "--fail-if", "sqnr_db < 30 and amax > 0"}).status ==
+      0);
+  CHECK(run({"stats", path, "--tensors", "zero", "--formats", "fp16", "--fail-if", "min_nonzero > 1"}).status == 1);
+  for (const char* key : {"sqnr_db", "mse", "max_relative_error"}) {
+    const Json rows = narrow_json({"stats", path, "--formats", "fp16", "--tensors", "good|half|all", "--sort", key});
+    CHECK(rows[0]["tensor"] == "all");  // more of it is lost
+    CHECK(rows[1]["tensor"] == "half");
+    CHECK(rows[2]["tensor"] == "good");
+  }
+  const Json total = narrow_json({"stats", path, "--formats", "fp16", "--tensors", "good|half", "--total"})[0];
+  CHECK(total["sqnr_db"].is_null());
+  CHECK(narrow_json({"stats", path, "--formats", "e4m3", "--tensors", "half", "--overflow", "saturate"})[0]["mse"]
+            .is_null());
+  CHECK(run({"stats", path, "--formats", "fp16", "--tensors", "half", "--csv", folder / "s.csv"}).status == 0);
+  CHECK(contains(read_file(folder / "s.csv"), ",1,1000000,1.1000000238418579,,,0,,"));
+  CHECK(contains(run({"stats", path, "--formats", "fp16", "--tensors", "half"}).out,
+                 "SQNR -: undefined, a finite value overflowed"));
 }
 
 TEST_CASE("apps: stats adds tensors up and sorts") {
@@ -147,6 +224,13 @@ TEST_CASE("apps: stats over steps gives a trend and the first step that breaks")
   CHECK(contains(run({"stats", a, c}).out, "g_1"));             // unlike files: a table
   CHECK(!contains(run({"stats", a, c}).out, "breaks"));
   for (const std::string& path : {a, b, c}) std::filesystem::remove(path);
+  // Overflow at every step is no good start.
+  const std::string big = floats_file("grad", {1e6f, 1});
+  CHECK(contains(
+      run({"stats", folder.write("o_1.safetensors", big), folder.write("o_2.safetensors", big), "--formats", "fp16"})
+          .out,
+      "first break: step 1, grad in fp16: overflow of 1 (50%)"));
+  for (const char* name : {"o_1.safetensors", "o_2.safetensors"}) std::filesystem::remove(folder / name);
   folder.write("run_step30.safetensors", step_file(1, NAN));
   CHECK(contains(run({"stats", folder.path()}).out, "first break: step 30, grad in fp16: NaN in the data: 1"));
 }

@@ -84,7 +84,7 @@ void add_format(narrow::FormatStatistics& out, T x, T scale, const narrow::Forma
   if (overflow && std::isfinite(after)) ++out.saturated;
   if (before != 0 && kind == narrow::ValueClass::zero) ++out.underflow;
   if (kind == narrow::ValueClass::subnormal) ++out.subnormal;
-  if (!std::isfinite(after)) return;
+  if (!std::isfinite(after)) return void(++out.not_finite);
   const double error = after * (1 / static_cast<double>(scale)) - before;
   ++out.compared;
   out.squared_error += error * error, out.signal += before * before;
@@ -138,6 +138,7 @@ inline std::string differences(const narrow::Statistics& want, const narrow::Sta
     const std::string before = text;
     count("underflow", a.underflow, b.underflow), count("subnormal", a.subnormal, b.subnormal);
     count("overflow", a.overflow, b.overflow), count("saturated", a.saturated, b.saturated);
+    count("not finite", a.not_finite, b.not_finite), count("clamped", a.clamped, b.clamped);
     count("compared", a.compared, b.compared);
     near("squared_error", a.squared_error, b.squared_error, a.squared_error, sum_tolerance);
     near("signal", a.signal, b.signal, a.signal, sum_tolerance);
@@ -154,7 +155,7 @@ inline std::vector<std::uint64_t> all_bits(const narrow::Statistics& s) {
   std::vector<std::uint64_t> words = {
       in.count, in.zeros, in.nan, in.inf, bits(in.amax), bits(in.min_nonzero), bits(in.sum)};
   for (const narrow::FormatStatistics& f : s.formats)
-    for (const std::uint64_t word : {f.underflow, f.subnormal, f.overflow, f.saturated, f.compared,
+    for (const std::uint64_t word : {f.underflow, f.subnormal, f.overflow, f.saturated, f.not_finite, f.compared,
                                      bits(f.squared_error), bits(f.signal), bits(f.max_relative_error)})
       words.push_back(word);
   return words;

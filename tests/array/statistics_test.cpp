@@ -204,6 +204,41 @@ TEST_CASE("array: SQNR is infinite without error and not a number without signal
   CHECK(one.sqnr_db() == 10 * std::log10(289.0));
 }
 
+TEST_CASE("array: errors are undefined once an element that was finite overflowed or became NaN") {
+  constexpr Cast saturate{.overflow = Overflow::saturate};
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  struct Case {
+    const char* format;
+    Cast cast;
+    std::vector<float> data;
+    bool defined, clipped;
+  };
+  const Case cases[] = {{"fp16", {}, {1.1f, 2}, true, true},
+                        {"fp16", {}, {1.1f, 2, inf, nan}, true, true},  // these were not finite before
+                        {"fp16", {}, {1.1f, 1e6f}, false, false},
+                        {"fp16", {}, {1e6f, -1e6f}, false, false},
+                        {"e4m3", saturate, {1.1f, 1000}, false, true},  // saturated is an overflow as well
+                        {"e2m1", {}, {1.1f, 10}, false, true},          // a format without Inf saturates by itself
+                        {"e8m0", {}, {2.1f, -1}, false, false},         // no overflow, but NaN
+                        {"fp16", {}, {}, false, false}};
+  for (const Case& c : cases) {
+    CAPTURE(c.format);
+    CAPTURE(c.data.size());
+    const FormatCast to[] = {{test::row_of(c.format).format, c.cast}};
+    const std::vector<double> wide(c.data.begin(), c.data.end());
+    for (const Statistics& s : {narrow::statistics(c.data, to), narrow::statistics(wide, to)}) {
+      const narrow::FormatStatistics& f = s.formats[0];
+      CHECK(f.has_error() == c.defined);
+      for (const double figure : {f.mse(), f.sqnr_db(), f.relative_error()}) CHECK(std::isnan(figure) != c.defined);
+      CHECK(std::isnan(f.clipped_sqnr_db()) != c.clipped);
+      if (c.clipped) CHECK(f.clipped_sqnr_db() == 10 * std::log10(f.signal / f.squared_error));
+      Statistics both = narrow::statistics(std::vector<float>{1, 1}, to);
+      both.merge(s);
+      CHECK(both.formats[0].has_error() == (c.defined || c.data.empty()));
+    }
+  }
+}
+
 TEST_CASE("array: a scale that is not a positive finite number of the carrier is refused") {
   const FormatCast formats[] = {{test::row_of("e4m3").format, {}}};
   const std::vector<float> floats = {1};

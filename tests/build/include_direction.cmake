@@ -1,5 +1,6 @@
 # Who may include whom. Usage: cmake -D ROOT=<source folder> -P include_direction.cmake; fails with every violation.
-#   base <- format <- round <- {arith, array, text} <- {dot, scale, tensor} <- train
+#   base <- format <- round <- {arith, array, text} <- {dot, scale, tensor} <- train; tensor sees scale, to read what
+#   block formats are
 
 cmake_minimum_required(VERSION 3.25)
 set(may_base base)
@@ -12,6 +13,7 @@ set(up_to_text ${may_round} arith array text)
 foreach(module dot scale tensor)
   set(may_${module} ${up_to_text} ${module})
 endforeach()
+list(APPEND may_tensor scale)
 set(may_train ${up_to_text} dot scale tensor train)
 set(may_report base format text report)
 set(may_plot base report plot)

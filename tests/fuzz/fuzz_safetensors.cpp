@@ -1,6 +1,7 @@
 // Any bytes as .safetensors. Input that begins with '{' is a header (up to a zero byte) and data: the length in front
 // of them is made right, so that the fuzzer does not spend its time on guessing it.
 #include "fuzz/read_all.hpp"
+#include "narrow/tensor/block_parts.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "tensor/files.hpp"
 
@@ -10,6 +11,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t end = std::min(file.find('\0'), file.size());
     file = test::safetensors(file.substr(0, end), file.substr(std::min(end + 1, file.size())));
   }
-  fuzz::run([&] { return narrow::read_safetensors(test::in_memory(file)); });
+  fuzz::run([&] {
+    narrow::TensorFile opened = narrow::read_safetensors(test::in_memory(file));
+    narrow::join_blocks(opened);
+    return opened;
+  });
   return 0;
 }

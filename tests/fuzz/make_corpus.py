@@ -55,6 +55,10 @@ def main(folder):
         "every_type": safetensors(every),
         "metadata": safetensors({"a": ("F32", [3]), "b": ("U8", [])}, {"format": "pt", "note": "\u00e4\n"}),
         "scalar_and_empty": safetensors({"s": ("F32", []), "e": ("F64", [3, 0]), "o": ("U8", [3]), "x": ("F32", [2])}),
+        "blocks": safetensors(
+            {"q": ("F4", [2, 48]), "q.scale": ("F8_E4M3", [2, 3]), "q.scale2": ("F32", [1]), "m": ("U8", [9]),
+             "m.scale": ("F8_E8M0", [2])},
+            {"narrow.block_format.q": "nvfp4:te_nvfp4", "narrow.scale2.q": "factor", "narrow.block_format.m": "bfp8x8"}),
         "nothing": (b"{}", b""),
     }.items():
         put(folder, "safetensors", name, struct.pack("<Q", len(text)) + text + data)

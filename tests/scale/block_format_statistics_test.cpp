@@ -92,8 +92,36 @@ TEST_CASE("scale: an element beyond the largest once scaled is an overflow that 
   CHECK(s.elements.overflow == 1);
   CHECK(s.elements.saturated == 1);
   CHECK(s.elements.squared_error == 32 * 32);
+  CHECK(s.elements.mse() == 32);  // the clamp is a rounding of the format: its error counts and is defined
+  CHECK(s.elements.sqnr_db() == 10 * std::log10((480 * 480 + 31) / 1024.0));
   x[3] = 464;  // a tie that rounds to 448
   CHECK(narrow::block_format_statistics(x, 1, 32, narrow::require_block_format("mxfp8_e4m3")).elements.overflow == 0);
+}
+
+// The NaN makes the scale of its block NaN, and so the 31 finite elements beside it.
+TEST_CASE("scale: errors are undefined once a finite element of a block became NaN") {
+  std::vector<float> x(64, 1.1f);
+  const BlockFormat f = narrow::require_block_format("mxfp8_e4m3");
+  CHECK(narrow::block_format_statistics(x, 1, 64, f).elements.has_error());
+  x[3] = std::nanf("");
+  const BlockFormatStatistics s = narrow::block_format_statistics(x, 1, 64, f);
+  CHECK(s.elements.not_finite == 31);
+  CHECK(std::isnan(s.elements.mse()));
+  CHECK(std::isnan(s.elements.sqnr_db()));
+}
+
+TEST_CASE("scale: the fate of every value stands in its binade") {
+  std::vector<float> x = gradients(70 * 96);
+  for (float& v : x) v = std::isfinite(v) ? v : 1.0f;  // a NaN would take its block with it, zeros too
+  const BlockFormat f = narrow::require_block_format("mxfp4");
+  const BlockFormatStatistics s = narrow::block_format_statistics(x, 70, 96, f, 0, 1, 0, true);
+  const narrow::Fates all = s.fates.all();
+  CHECK(all[narrow::Fate::zero] == s.elements.underflow);
+  CHECK(all[narrow::Fate::beyond] == s.elements.overflow);
+  const narrow::ExponentHistogram h = narrow::exponent_histogram(x);
+  for (std::size_t k = 1; k < s.fates.binades.size(); ++k)
+    CHECK(s.fates.binades[k].total() == h.binades[k - 1].total());
+  CHECK(narrow::block_format_statistics(x, 70, 96, f, 0).fates.binades.empty());
 }
 
 TEST_CASE("scale: a factor before quantising is undone in the errors") {

@@ -2,11 +2,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "files.hpp"
 #include "make_tensors.hpp"
 #include "narrow/format/neighbours.hpp"
+#include "narrow/round/round_to.hpp"
 #include "narrow/tensor/compare_tensors.hpp"
+#include "narrow/text/names.hpp"
 #include "support/scale.hpp"
 
 using namespace test;
@@ -15,6 +19,7 @@ using narrow::Difference;
 using narrow::ElementKind;
 using narrow::ElementType;
 using narrow::Tensor;
+using narrow::operator""_fmt;
 
 namespace {
 
@@ -125,7 +130,7 @@ TEST_CASE("compare: every type gives what a plain loop over the codes gives") {
       const Codes codes = pairs_of(type, n, 7 + one_in, one_in);
       const Tensor x = tensor_of_codes(type, codes.x), y = tensor_of_codes(type, codes.y);
       check_same(narrow::compare_tensors(x, y), naive(codes.x, codes.y, type, 10));
-      check_same(narrow::compare_tensors(x, y, 3, 1), naive(codes.x, codes.y, type, 3));
+      check_same(narrow::compare_tensors(x, y, {.listed = 3, .threads = 1}), naive(codes.x, codes.y, type, 3));
     }
   }
 }
@@ -165,14 +170,14 @@ TEST_CASE("compare: pieces and threads do not show in the result") {
     b[i] = 1.0f + 0x1p-23f * static_cast<float>(i % 7 + 1);
   }
   const Tensor x = tensor_of("F32", a), y = tensor_of("F32", b);
-  const Comparison one = narrow::compare_tensors(x, y, 10, 1);
+  const Comparison one = narrow::compare_tensors(x, y, {.threads = 1});
   CHECK(one.total - one.equal == 4);
   REQUIRE(one.first.size() == 4);
   CHECK(one.first[1].index == narrow::chunk_values - 1);
   CHECK(one.first[2].index == narrow::chunk_values);
-  check_same(narrow::compare_tensors(x, y, 10, 4), one);
+  check_same(narrow::compare_tensors(x, y, {.threads = 4}), one);
   std::uint64_t bytes = 0;
-  check_same(narrow::compare_tensors(as_stream(x), y, 10, 2, [&](std::uint64_t done) { bytes += done; }), one);
+  check_same(narrow::compare_tensors(as_stream(x), y, {.threads = 2}, [&](std::uint64_t done) { bytes += done; }), one);
   CHECK(bytes == x.bytes() + y.bytes());
 }
 
@@ -196,4 +201,59 @@ TEST_CASE("compare: unlike shapes and types are refused in one line") {
   CHECK(refused(halves).find("F32 and F16") != std::string::npos);
   const Tensor none = tensor_of<float>("F32", {}, {0, 3});
   CHECK(narrow::compare_tensors(none, none).equal_bits());
+}
+
+// Each pair against the scalar functions: rounded once to the format, and then codes against codes.
+TEST_CASE("compare: floating numbers of two types are compared in the format that both are rounded to") {
+  const std::vector<float> a = mixed_floats(10000, 5);
+  for (const char* name : {"bf16", "e4m3", "e3m2", "tf32", "fp64"}) {
+    CAPTURE(name);
+    const narrow::Format f = narrow::require_format(name);
+    std::vector<std::uint64_t> x, y;
+    std::vector<std::uint16_t> halves;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      halves.push_back(static_cast<std::uint16_t>(narrow::encode(a[i], "bf16"_fmt) + (i % 7 == 0 ? 1 : 0)));
+      x.push_back(narrow::encode(a[i], f));
+      // What has the format already keeps its bits, payloads of NaN included.
+      y.push_back(f == "bf16"_fmt ? halves.back() : narrow::encode(narrow::decode(halves.back(), "bf16"_fmt), f));
+    }
+    const Tensor wide = tensor_of("F32", a), narrower = tensor_of("BF16", halves);
+    const ElementType type{"", ElementKind::floating, f.width(), f, ""};
+    for (const Tensor& first : {wide, as_stream(as_big_endian(wide))})
+      check_same(narrow::compare_tensors(first, narrower, {.in = f}), naive(x, y, type, 10));
+  }
+}
+
+TEST_CASE("compare: a tolerance is asked of the values and any limit that holds is enough") {
+  constexpr float inf = HUGE_VALF, nan = std::numeric_limits<float>::quiet_NaN();
+  struct Case {
+    float x, y;
+    double atol, rtol;
+    bool close;
+  };
+  const Case cases[] = {{1, 1.5f, 0.5, 0, true},   {1, 1.5f, 0.25, 0, false}, {2, 3, 0, 0.5, true},
+                        {3, 2, 0, 0.25, false},    {2, 3, 0.5, 0.25, true},   {0, 0x1p-149f, 0, 1, false},
+                        {0.0f, -0.0f, 0, 0, true}, {nan, nan, 0, 0, true},    {nan, 1, 9, 9, false},
+                        {1, nan, 9, 9, false},     {inf, inf, 0, 0, true},    {inf, -inf, 9, 9, false},
+                        {inf, 1, 9, 9, false},     {1, inf, 9, 9, false},     {-2, -3, 0, 0.5, true}};
+  for (const Case& c : cases) {
+    CAPTURE(c.x);
+    CAPTURE(c.y);
+    const Tensor x = tensor_of<float>("F32", {c.x}), y = tensor_of<float>("F32", {c.y});
+    const Tensor as_double = tensor_of<double>("F64", {static_cast<double>(c.y)});
+    const narrow::CompareOptions limits{.atol = c.atol, .rtol = c.rtol};
+    CHECK((narrow::compare_tensors(x, y, limits).outside == 0) == c.close);
+    const Comparison two_types = narrow::compare_tensors(x, as_double, limits);
+    CHECK((two_types.outside == 0) == c.close);
+    CHECK(!two_types.has_ulp);
+  }
+  const Tensor x = tensor_of<float>("F32", {1, 4}), y = tensor_of<float>("F32", {1 + 0x1p-22f, 4.5f});
+  const Comparison found = narrow::compare_tensors(x, y, {.max_ulp = 2, .atol = 0.25});
+  CHECK(found.outside == 1);  // 2 ulp are allowed, 0.5 is not
+  CHECK(found.max_abs == 0.5);
+  CHECK(found.max_rel == 0.125);
+  CHECK(narrow::compare_tensors(x, y, {.max_ulp = 2, .atol = 0.5}).outside == 0);
+  const Tensor bytes = tensor_of<std::uint8_t>("U8", {1, 9}), other = tensor_of<std::uint8_t>("U8", {3, 9});
+  CHECK(narrow::compare_tensors(bytes, other, {.atol = 2}).outside == 0);
+  CHECK(narrow::compare_tensors(bytes, other, {.atol = 1}).outside == 1);
 }

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "make_tensors.hpp"
+#include "narrow/array/overflow.hpp"
 #include "narrow/tensor/tensor_histogram.hpp"
+#include "narrow/text/names.hpp"
 
 using namespace test;
 using narrow::BinadeCounts;
@@ -54,6 +56,44 @@ std::vector<double> wide_doubles(std::size_t n) {
 }
 
 }  // namespace
+
+// By the scalar functions: what each value becomes, in its own binade.
+template <class T>
+void check_fates(const std::string& type, const std::vector<T>& values, const char* name, double scale) {
+  CAPTURE(name);
+  const narrow::FormatCast to{narrow::require_format(name)};
+  const narrow::BinadeFates got = narrow::tensor_fates(tensor_of(type, values), to, scale);
+  narrow::BinadeFates want{got.min_exponent, std::vector<narrow::Fates>(got.binades.size())};
+  for (const T x : values) {
+    const T s = x * static_cast<T>(scale);
+    if (s == 0 || !std::isfinite(s)) continue;
+    const narrow::Code code = narrow::encode(s, to.format);
+    const narrow::ValueClass kind = narrow::classify(code, to.format);
+    const int k = std::max(0, std::ilogb(s) - got.min_exponent + 1);
+    ++want.binades[static_cast<std::size_t>(k)][narrow::overflows(s, to.format)         ? narrow::Fate::beyond
+                                                : kind == narrow::ValueClass::zero      ? narrow::Fate::zero
+                                                : kind == narrow::ValueClass::subnormal ? narrow::Fate::subnormal
+                                                                                        : narrow::Fate::normal];
+  }
+  for (std::size_t i = 0; i < want.binades.size(); ++i) CHECK(got.binades[i].of == want.binades[i].of);
+  CHECK(got.all().total() > 0);
+}
+
+TEST_CASE("histogram of a tensor: the fate of each value in a format is counted in its binade") {
+  std::vector<float> floats = mixed_floats(200000, 29);
+  for (const float x : {448.0f, 464.0f, 465.0f, 479.0f, 511.0f, 65519.0f, 65520.0f, 0x1p-10f, 0x1.8p-10f, 0x1p-25f})
+    floats.insert(floats.end(), {x, -x});
+  for (const char* name : {"fp16", "bf16", "e4m3", "e5m2", "e2m1", "int8"})
+    for (const double scale : {1.0, 0x1p12}) check_fates("F32", floats, name, scale);
+  const std::vector<double> doubles = wide_doubles(20000);
+  for (const char* name : {"fp16", "fp32", "e4m3"}) check_fates("F64", doubles, name, 1);
+  narrow::BinadeFates sum = narrow::tensor_fates(tensor_of("F32", floats), {narrow::require_format("fp16")});
+  const narrow::BinadeFates wide = narrow::tensor_fates(tensor_of("F64", doubles), {narrow::require_format("fp16")});
+  const std::uint64_t total = sum.all().total() + wide.all().total();
+  sum.merge(wide);
+  CHECK(sum.all().total() == total);
+  CHECK(sum.min_exponent == -1022);
+}
 
 TEST_CASE("histogram of a tensor: floats and doubles fall into the binades of ilogb") {
   const std::vector<float> floats = mixed_floats(narrow::chunk_values + 100, 21);

@@ -1,10 +1,12 @@
 // Are the statistics of a tensor those of its values, whatever the type, the pieces, the scales and the threads?
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "files.hpp"
 #include "make_tensors.hpp"
+#include "narrow/array/histogram.hpp"
 #include "narrow/array/overflow.hpp"
 #include "narrow/tensor/auto_scale.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
@@ -130,40 +132,78 @@ TEST_CASE("statistics of a tensor: integers are refused and so are impossible sc
   }
 }
 
-// By the definition: every power of two, every element, the scalar functions.
-TEST_CASE("statistics of a tensor: the automatic scale loses least of all powers of two") {
+// By the definition: every power of two, every element, the scalar functions. Two objectives, both without overflow.
+TEST_CASE("statistics of a tensor: the automatic scale is the best of all powers of two that overflow nothing") {
+  constexpr narrow::Rounding modes[] = {narrow::Rounding::nearest_even, narrow::Rounding::toward_zero};
   for (const char* name : {"fp16", "bf16", "e4m3", "e5m2", "e2m1", "e3m2", "int8", "e4m3fnuz"}) {
     for (const int spread : {4, 12, 40}) {
       CAPTURE(name);
       CAPTURE(spread);
-      const FormatCast to{narrow::require_format(name)};
+      const FormatCast to{narrow::require_format(name), {.rounding = modes[spread == 12 ? 1 : 0]}};
       std::vector<float> values;
       for (std::size_t i = 0; i < scaled(300, 100); ++i) {
         const std::uint64_t r = narrow::random_bits(17 + static_cast<std::uint64_t>(spread), i);
         const float size = 1.0f + static_cast<float>(r >> 40) * 0x1p-24f;
         values.push_back(std::ldexp(r % 2 == 0 ? size : -size, static_cast<int>(r % 997) % spread - spread - 3));
       }
+      values.push_back(HUGE_VALF), values.push_back(std::nanf(""));  // what is not finite has no say
       std::uint64_t least = ~0ull;
       double expected = 0;
+      std::vector<std::pair<double, double>> errors;  // and scales, closest to 1 first
       for (int distance = 0; distance <= 127; ++distance)
         for (const int k : {distance, -distance}) {
           if (k < -126) continue;
           const float scale = std::ldexp(1.0f, k);
-          std::uint64_t lost = 0;
+          std::uint64_t lost = 0, over = 0;
+          double error = 0;
           for (const float x : values) {
+            if (!std::isfinite(x)) continue;
             const float s = x * scale;
-            const bool over = std::isinf(s) || narrow::overflows(s, to.format, to.cast);
-            const bool under = x != 0 && narrow::decode(narrow::encode(s, to.format, to.cast), to.format) == 0;
-            lost += (over ? 1 : 0) + (under ? 1 : 0);
+            over += std::isinf(s) || narrow::overflows(s, to.format, to.cast) ? 1 : 0;
+            const double r = narrow::decode(narrow::encode(s, to.format, to.cast), to.format);
+            lost += x != 0 && r == 0 ? 1 : 0;
+            error += std::pow(std::ldexp(r, -k) - static_cast<double>(x), 2);
           }
+          if (over != 0) continue;
           if (lost < least) least = lost, expected = static_cast<double>(scale);
+          errors.emplace_back(error, static_cast<double>(scale));
         }
+      double least_error = HUGE_VAL;
+      for (const auto& [error, scale] : errors) least_error = std::min(least_error, error);
+      constexpr double to_twelve_digits = 1 + 0x1p-40;
+      const double best = std::find_if(errors.begin(), errors.end(), [&](const auto& e) {
+                            return e.first <= least_error * to_twelve_digits;
+                          })->second;
       const Tensor halves[] = {tensor_of("F32", std::vector<float>(values.begin(), values.begin() + 50)),
                                tensor_of("F32", std::vector<float>(values.begin() + 50, values.end()))};
-      CHECK(narrow::least_loss_scales(halves, {&to, 1})[0] == expected);
+      CHECK(narrow::auto_scales(halves, {&to, 1})[0].scale == expected);
+      CHECK(narrow::auto_scales(halves, {&to, 1}, narrow::ScaleGoal::best_sqnr)[0].scale == best);
+      const narrow::ExponentHistogram h = narrow::exponent_histogram(values);
+      float low = 0, high = 0;
+      for (const float x : values)
+        if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
+      CHECK(std::ldexp(1.0, narrow::loss_scale_log2(h, low, high, to).value()) == expected);
     }
   }
-  const FormatCast e4m3{narrow::require_format("e4m3")};
-  const Tensor zeros = tensor_of("F32", std::vector<float>(9));
-  CHECK(narrow::least_loss_scales({&zeros, 1}, {&e4m3, 1})[0] == 1);
+}
+
+TEST_CASE("statistics of a tensor: the automatic scale of extremes is 1 or the last that fits or said not to exist") {
+  const auto scale_of = [](const char* format, const Tensor& tensor, narrow::Cast cast = {}) {
+    const FormatCast to{narrow::require_format(format), cast};
+    return narrow::auto_scales({&tensor, 1}, {&to, 1})[0];
+  };
+  CHECK(scale_of("e4m3", tensor_of("F32", std::vector<float>(9))).scale == 1);
+  CHECK(scale_of("e4m3", tensor_of<float>("F32", {NAN, HUGE_VALF})).scale == 1);
+  CHECK(scale_of("fp16", tensor_of<float>("F32", {65519, 1})).scale == 1);
+  CHECK(scale_of("fp16", tensor_of<float>("F32", {65520, 1})).scale == 0.5);
+  CHECK(scale_of("int8", tensor_of<float>("F32", {-128, 1})).scale == 1);  // the two ends differ
+  CHECK(scale_of("int8", tensor_of<float>("F32", {128, 1})).scale == 0.5);
+  // A draw could round 65505 up to Inf.
+  CHECK(scale_of("fp16", tensor_of<float>("F32", {65505}), {.rounding = narrow::Rounding::stochastic}).scale == 0.5);
+  CHECK_FALSE(scale_of("fp16", tensor_of<double>("F64", {1e39})).overflows);
+  const narrow::AutoScale none = scale_of("fp16", tensor_of<double>("F64", {1e300}));
+  CHECK(none.overflows);
+  CHECK(none.scale == 0x1p-126);
+  CHECK_FALSE(narrow::largest_scale_log2(0.0, 1e300, {narrow::require_format("fp16")}));
+  CHECK(narrow::largest_scale_log2(-1.0f, 1.0f, {narrow::require_format("fp32")}) == 127);
 }

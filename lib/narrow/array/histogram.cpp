@@ -1,8 +1,10 @@
 #include "narrow/array/histogram.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "narrow/array/lanes_simd.hpp"
+#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/parallel.hpp"
@@ -140,6 +142,26 @@ void ExponentHistogram::merge(const ExponentHistogram& other) {
   for (std::size_t k = 0; k < binades.size(); ++k) add(binades[k], other.binades[k]);
 }
 
+void Fates::add(const Fates& other) {
+  for (std::size_t k = 0; k < of.size(); ++k) of[k] += other.of[k];
+}
+
+Fates BinadeFates::all() const {
+  Fates sum;
+  for (const Fates& f : binades) sum.add(f);
+  return sum;
+}
+
+void BinadeFates::merge(const BinadeFates& other) {
+  if (other.binades.size() > binades.size()) {
+    BinadeFates narrower = other;
+    std::swap(*this, narrower);
+    return merge(narrower);
+  }
+  const auto shift = static_cast<std::size_t>(other.min_exponent - min_exponent);
+  for (std::size_t k = 0; k < other.binades.size(); ++k) binades[k == 0 ? 0 : k + shift].add(other.binades[k]);
+}
+
 ExponentHistogram exponent_histogram(std::span<const float> data, int threads) {
   return histogram_pass(data, {}, threads).histogram;
 }
@@ -158,6 +180,39 @@ HistogramShares shares_from_histogram(const ExponentHistogram& h, const FormatCa
     for (std::uint32_t e = 1; e < 255; ++e) add_binade(h.binades[e - 1], e << 23, (e << 23) + 0x7FFFFF);
   }
   return shares;
+}
+
+namespace {
+
+template <class T>
+std::optional<int> largest_scale(T low, T high, const FormatCast& to) {
+  constexpr std::uint64_t worst = ~std::uint64_t{0};  // the draw that rounds up most
+  const auto over = [&](T x, int k) {
+    const T s = x * std::ldexp(T{1}, k);
+    return !(s < 0 && !to.format.has_sign) && (std::isinf(s) || overflows(s, to.format, to.cast, worst));
+  };
+  for (int k = ExponentHistogram::max_exponent; k >= ExponentHistogram::min_exponent; --k)
+    if (!over(low, k) && !over(high, k)) return k;
+  return {};
+}
+
+}  // namespace
+
+std::optional<int> largest_scale_log2(float low, float high, const FormatCast& to) {
+  return largest_scale(low, high, to);
+}
+std::optional<int> largest_scale_log2(double low, double high, const FormatCast& to) {
+  return largest_scale(low, high, to);
+}
+
+std::optional<int> loss_scale_log2(const ExponentHistogram& h, float low, float high, const FormatCast& to) {
+  const std::optional<int> largest = largest_scale(low, high, to);
+  if (!largest || *largest <= 0) return largest;
+  // A larger scale loses no more, so the largest one is as good as any, and the choice is the smallest that equals it.
+  const auto lost = [&](int k) { return shares_from_histogram(h, to, k).underflow.lower; };
+  int k = 0;
+  for (const std::uint64_t least = lost(*largest); lost(k) != least;) ++k;
+  return k;
 }
 
 HistogramWithShares exponent_histogram(std::span<const float> data, std::span<const ScaledFormat> formats, int threads) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,33 @@ struct HistogramShares {
   Bounds underflow, subnormal, overflow;
 };
 HistogramShares shares_from_histogram(const ExponentHistogram& h, const FormatCast& to, int scale_log2 = 0);
+
+// What becomes of the values of each binade in a format; zeros, Inf and NaN are left out.
+enum class Fate : std::uint8_t { zero, subnormal, normal, beyond };  // beyond: overflows, or becomes NaN
+struct Fates {
+  std::array<std::uint64_t, 4> of{};  // [Fate]
+  std::uint64_t& operator[](Fate fate) { return of[static_cast<std::size_t>(fate)]; }
+  std::uint64_t operator[](Fate fate) const { return of[static_cast<std::size_t>(fate)]; }
+  std::uint64_t total() const { return of[0] + of[1] + of[2] + of[3]; }
+  void add(const Fates& other);
+};
+struct BinadeFates {
+  int min_exponent = ExponentHistogram::min_exponent;
+  std::vector<Fates> binades;  // [0]: below 2^min_exponent, [k]: binade min_exponent + k - 1
+
+  Fates all() const;
+  void merge(const BinadeFates& other);  // the wider one decides
+};
+
+// The largest k from -126 to 127 so that nothing from low to high overflows when it is multiplied by 2^k in this
+// carrier; empty where there is none. Finite extremes; a stochastic cast must not overflow whatever it draws.
+std::optional<int> largest_scale_log2(float low, float high, const FormatCast& to);
+std::optional<int> largest_scale_log2(double low, double high, const FormatCast& to);
+
+// The loss scale for data of which the histogram is known: of the powers of two at which nothing from low to high
+// overflows the one that loses the fewest values to zero, of equal ones the closest to 1. A binade that the threshold
+// cuts counts as kept (to nearest, it is cut at its first value). Empty where every scale overflows.
+std::optional<int> loss_scale_log2(const ExponentHistogram& h, float low, float high, const FormatCast& to);
 
 // The exact counts for formats and scales that are named before the pass: thresholds on the magnitude are counted.
 struct ScaledFormat {

@@ -16,10 +16,17 @@ Share InputStatistics::share(std::uint64_t part) const {
   return {of(count), of(count - zeros)};
 }
 
-double FormatStatistics::sqnr_db() const {
-  if (squared_error == 0) return signal == 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-  return 10 * std::log10(signal / squared_error);
+namespace {
+constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 }
+
+double FormatStatistics::clipped_sqnr_db() const {
+  if (not_finite != 0 || signal == 0) return undefined;
+  return squared_error == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / squared_error);
+}
+double FormatStatistics::sqnr_db() const { return has_error() ? clipped_sqnr_db() : undefined; }
+double FormatStatistics::mse() const { return has_error() ? squared_error / static_cast<double>(compared) : undefined; }
+double FormatStatistics::relative_error() const { return has_error() ? max_relative_error : undefined; }
 
 void Statistics::merge(const Statistics& next) {
   InputStatistics& a = input;
@@ -33,6 +40,7 @@ void Statistics::merge(const Statistics& next) {
     FormatStatistics& x = formats[k];
     const FormatStatistics& y = next.formats[k];
     x.underflow += y.underflow, x.subnormal += y.subnormal, x.overflow += y.overflow, x.saturated += y.saturated;
+    x.clamped += y.clamped, x.not_finite += y.not_finite;
     x.compared += y.compared, x.squared_error += y.squared_error, x.signal += y.signal;
     x.max_relative_error = std::max(x.max_relative_error, y.max_relative_error);
   }
@@ -72,7 +80,7 @@ void add_one(FormatStatistics& out, T x, T s, T r, const FormatCast& to, double 
   }
   if (value != 0 && result == 0) ++out.underflow;
   if (result != 0 && std::abs(result) < smallest_normal(to.format)) ++out.subnormal;
-  if (!std::isfinite(result)) return;
+  if (!std::isfinite(result)) return void(++out.not_finite);
   const double error = result * inverse - value;
   ++out.compared;
   out.squared_error += error * error, out.signal += value * value;
@@ -175,6 +183,7 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   if (masked && m.overflow_is_dropped) out.overflow += e.dropped;
   if (m.to.format.has_zero) out.underflow += e.zeros_after - block.input.zeros;
   out.subnormal += e.below_normal - e.zeros_after;
+  out.not_finite += e.dropped;
   out.compared += block.size - e.dropped - block.missing;
   out.squared_error += e.squared_error;
   out.signal += masked ? e.signal : block.squares;

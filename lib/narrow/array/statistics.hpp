@@ -33,20 +33,29 @@ struct InputStatistics {
   Share share(std::uint64_t part) const;
 };
 
-// The data times the scale (one multiplication in the carrier), cast to a format. Errors are in unscaled units, over the
-// elements that are finite before and after.
+// The data times the scale (one multiplication in the carrier), cast to a format. Errors are in unscaled units, over
+// the elements that are finite before and after; as figures (mse, sqnr_db, relative_error) they are undefined, NaN,
+// once an element that was finite overflowed, saturated or not, or became NaN: what overflows would leave both sums,
+// and the error of the rest would pass for that of the whole. The clamp of a block format is a part of its rounding: it
+// counts as overflow, and its error as an error.
 struct FormatStatistics {
   std::uint64_t underflow = 0;  // not zero before, zero after
   std::uint64_t subnormal = 0;  // lands in the subnormals
   std::uint64_t overflow = 0;   // finite before, beyond the largest finite value after rounding
   std::uint64_t saturated = 0;  // of these: became the largest finite value
-  std::uint64_t compared = 0;   // finite before and after
+  std::uint64_t clamped = 0;    // of these: by a block format
+  std::uint64_t not_finite = 0;  // finite before, Inf or NaN after
+  std::uint64_t compared = 0;    // finite before and after
   double squared_error = 0;     // sum over the compared
   double signal = 0;            // sum of squares of the compared, before
   double max_relative_error = 0;  // over the compared that are not zero, to the precision of a float
 
-  double mse() const { return compared == 0 ? 0 : squared_error / static_cast<double>(compared); }
+  bool has_error() const { return compared != 0 && overflow == clamped && not_finite == 0; }  // the figures are defined
+  double mse() const;
   double sqnr_db() const;  // 10 log10(signal / squared_error); inf without error, nan without signal
+  double relative_error() const;
+  // For studies of clipping: saturated elements count with their finite error, only Inf and NaN make it undefined.
+  double clipped_sqnr_db() const;
 };
 
 struct Statistics {

@@ -385,7 +385,7 @@ Statistics DeviceStatistics::host(double scale) const {
   s.input.min_nonzero = min_nonzero_inverted == 0 ? 0 : std::bit_cast<float>(~min_nonzero_inverted);
   FormatStatistics f;
   f.underflow = underflow, f.subnormal = subnormal, f.overflow = overflow, f.saturated = saturated,
-  f.compared = compared;
+  f.compared = compared, f.not_finite = s.input.finite() - compared;
   f.squared_error = squared_error, f.signal = signal, f.max_relative_error = std::bit_cast<float>(max_relative_error);
   s.formats.push_back(f);
   return s;

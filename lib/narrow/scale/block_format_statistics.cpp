@@ -34,6 +34,7 @@ void BlockFormatStatistics::merge(const BlockFormatStatistics& next) {
   input = both.input;
   elements = both.formats[0];
   scales.merge(next.scales);
+  fates.merge(next.fates);
 }
 
 namespace {
@@ -92,13 +93,20 @@ void add_element(BlockFormatStatistics& out, const Measure& m, float x, std::uin
   FormatStatistics& f = out.elements;
   const float result = m.values[code] * decode_by;
   // A block whose scale is 0 is lost, not beyond: NVFP4 multiplies it by the largest float.
-  if (decode_by != 0 && m.has_overflowed(x * m.scale * encode)) {
+  const bool beyond = decode_by != 0 && m.has_overflowed(x * m.scale * encode);
+  if (const std::uint32_t field = std::bit_cast<std::uint32_t>(std::abs(x * m.scale)) >> 23;
+      !out.fates.binades.empty() && x != 0 && field < out.fates.binades.size())
+    ++out.fates.binades[field][beyond || !std::isfinite(result) ? Fate::beyond
+                               : result == 0                    ? Fate::zero
+                               : m.is_subnormal[code]           ? Fate::subnormal
+                                                                : Fate::normal];
+  if (beyond) {
     ++f.overflow;
-    if (std::isfinite(result)) ++f.saturated;
+    if (std::isfinite(result)) ++f.saturated, ++f.clamped;
   }
   if (m.is_subnormal[code]) ++f.subnormal;
   if (x != 0 && result == 0) ++f.underflow;
-  if (!std::isfinite(result)) return;
+  if (!std::isfinite(result)) return void(++f.not_finite);
   const double error = static_cast<double>(result) * m.inverse - value;
   ++f.compared;
   f.squared_error += error * error;
@@ -122,7 +130,8 @@ void add_piece(BlockFormatStatistics& out, const Measure& m, const float* origin
 }  // namespace
 
 BlockFormatStatistics block_format_statistics(std::span<const float> data, std::size_t rows, std::size_t cols,
-                                              const BlockFormat& format, float amax, float scale, int threads) {
+                                              const BlockFormat& format, float amax, float scale, int threads,
+                                              bool with_fates) {
   if (cols == 0 ? !data.empty() : data.size() / cols != rows || data.size() % cols != 0)
     throw Error("blocks: " + std::to_string(data.size()) + " elements are no " + std::to_string(rows) + " x " +
                 std::to_string(cols) + " matrix");
@@ -147,6 +156,7 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
   std::vector<BlockFormatStatistics> parts(divide_up(count, part));
   parallel_parts(count, part, threads, [&](std::size_t begin, std::size_t end) {
     BlockFormatStatistics& out = parts[begin / part];
+    if (with_fates) out.fates.binades.resize(255);  // by the exponent field of a float
     if (whole) return add_piece(out, measure, data.data() + begin, x + begin, end - begin, encoder.whole());
     for (std::size_t b = begin; b < end; ++b) {
       const BlockScale s = encoder.scale_of(x, g, b);

@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "narrow/array/statistics.hpp"
+#include "narrow/array/histogram.hpp"
 #include "narrow/scale/block_format.hpp"
 
 namespace narrow {
@@ -24,8 +24,10 @@ struct ScaleSpread {
 
 struct BlockFormatStatistics {
   InputStatistics input;
-  FormatStatistics elements;  // subnormal: of the element format; overflow: beyond its largest value once scaled
+  FormatStatistics elements;  // subnormal: of the element format; overflow: beyond its largest value once scaled, and
+                              // clamped to it
   ScaleSpread scales;
+  BinadeFates fates = {};  // of the data times `scale`; empty unless it was asked for
 
   void merge(const BlockFormatStatistics& next);  // of the data that follows
 };
@@ -34,7 +36,8 @@ struct BlockFormatStatistics {
 // scale, for formats that need it. Pieces of whole blocks can be merged in order: sums then differ in their last bits
 // only.
 BlockFormatStatistics block_format_statistics(std::span<const float> data, std::size_t rows, std::size_t cols,
-                                              const BlockFormat& format, float amax, float scale = 1, int threads = 0);
+                                              const BlockFormat& format, float amax, float scale = 1, int threads = 0,
+                                              bool with_fates = false);
 // The same for a tensor as a whole.
 BlockFormatStatistics block_format_statistics(std::span<const float> data, std::size_t rows, std::size_t cols,
                                               const BlockFormat& format);

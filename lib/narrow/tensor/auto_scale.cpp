@@ -8,76 +8,117 @@
 namespace narrow {
 namespace {
 
-constexpr int least_log2 = -126, most_log2 = 127;  // normal floats
+// What one look at the data tells: where overflow begins exactly, and bounds of what underflows.
+struct Look {
+  ExponentHistogram histogram;
+  float low = 0, high = 0;             // of the finite values
+  double wide_low = 0, wide_high = 0;  // of tensors that FP32 cannot hold
 
-// Closest to 1 first.
-std::vector<int> all_scales() {
-  std::vector<int> scales{0};
-  for (int k = 1; k <= most_log2; ++k) {
-    scales.push_back(k);
-    if (-k >= least_log2) scales.push_back(-k);
+  std::optional<int> largest_scale(const FormatCast& to) const {
+    const std::optional<int> a = largest_scale_log2(low, high, to), b = largest_scale_log2(wide_low, wide_high, to);
+    return a && b ? std::optional(std::min(*a, *b)) : std::nullopt;
   }
-  return scales;
-}
+};
 
-// A histogram gives bounds of the loss at any scale, because a threshold may cut a binade. Only scales whose lower
-// bound does not exceed the smallest upper bound can be the best.
-std::vector<int> candidates(const ExponentHistogram& histogram, const FormatCast& to) {
-  std::vector<int> scales = all_scales();
-  std::vector<std::uint64_t> lower;
-  std::uint64_t smallest_upper = ~std::uint64_t{0};
-  for (const int k : scales) {
-    const HistogramShares shares = shares_from_histogram(histogram, to, k);
-    lower.push_back(shares.underflow.lower + shares.overflow.lower);
-    const std::uint64_t upper = shares.underflow.upper + shares.overflow.upper;
-    smallest_upper = std::min(smallest_upper, upper);
-    if (upper == 0) break;  // nothing closer to 1 loses nothing for sure, nothing farther is wanted
-  }
-  std::vector<int> out;
-  for (std::size_t i = 0; i < lower.size(); ++i)
-    if (lower[i] <= smallest_upper) out.push_back(scales[i]);
-  return out;
-}
-
-FormatCast with_thresholds(FormatCast to) {
-  if (to.cast.rounding == Rounding::stochastic) to.cast.rounding = Rounding::nearest_even;
-  return to;
+template <class T>
+void widen(T& low, T& high, std::span<const T> values) {
+  for (const T x : values)
+    if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
 }
 
 template <class Body>
 void for_each_floats(std::span<const Tensor> tensors, const TensorPass& pass, const Body& body) {
   for (const Tensor& tensor : tensors) {
     ValueReader reader(tensor, pass.threads);
-    for_each_chunk(tensor, pass.done,
-                   [&](std::uint64_t first, std::size_t count) { body(reader.floats(first, count)); });
+    for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) { body(reader, first, count); });
   }
+}
+
+Look look_at(std::span<const Tensor> tensors, const TensorPass& pass) {
+  Look look;
+  for (const Tensor& tensor : tensors)
+    for_each_floats({&tensor, 1}, pass, [&](ValueReader& reader, std::uint64_t first, std::size_t count) {
+      if (!fits_float(tensor)) widen(look.wide_low, look.wide_high, reader.doubles(first, count));
+      const std::span<const float> values = reader.floats(first, count);
+      if (fits_float(tensor)) widen(look.low, look.high, values);
+      look.histogram.merge(exponent_histogram(values, pass.threads));
+    });
+  return look;
+}
+
+FormatCast to_nearest(FormatCast to) {
+  if (to.cast.rounding == Rounding::stochastic || to.cast.rounding == Rounding::to_odd)
+    to.cast.rounding = Rounding::nearest_even;
+  return to;
+}
+
+// A larger scale moves every value to a grid at least as fine: up to the largest one nothing gets worse. So that one is
+// as good as any, and the choice is the smallest k from 0 on that equals it.
+//
+// Where thresholds cut binades, a histogram cannot tell whether two scales lose equally many; these are counted.
+std::vector<double> least_loss(const Look& look, const std::vector<int>& largest, std::span<const Tensor> tensors,
+                               std::span<const FormatCast> casts, const TensorPass& pass) {
+  std::vector<ScaledFormat> tried;
+  std::vector<std::size_t> owner;
+  for (std::size_t c = 0; c < casts.size(); ++c) {
+    const FormatCast to = to_nearest(casts[c]);
+    const auto lost = [&](int k) { return shares_from_histogram(look.histogram, to, k).underflow; };
+    const Bounds least = lost(largest[c]);
+    for (int k = std::min(0, largest[c]); k <= largest[c]; ++k) {
+      const Bounds here = lost(k);
+      if (here.lower > least.upper) continue;
+      tried.push_back({to, k}), owner.push_back(c);
+      if (here.upper <= least.lower) break;  // for sure: nothing farther is wanted
+    }
+    if (tried.back().scale_log2 != largest[c]) tried.push_back({to, largest[c]}), owner.push_back(c);
+  }
+  std::vector<std::uint64_t> lost(tried.size());
+  for_each_floats(tensors, pass, [&](ValueReader& reader, std::uint64_t first, std::size_t count) {
+    const HistogramWithShares exact = exponent_histogram(reader.floats(first, count), tried, pass.threads);
+    for (std::size_t i = 0; i < tried.size(); ++i) lost[i] += exact.shares[i].underflow;
+  });
+  std::vector<double> scales(casts.size(), 1.0);
+  std::vector<std::uint64_t> least(casts.size(), ~std::uint64_t{0});
+  for (std::size_t i = 0; i < tried.size(); ++i)  // ascending: only a smaller loss moves the choice
+    if (lost[i] < least[owner[i]]) least[owner[i]] = lost[i], scales[owner[i]] = std::ldexp(1.0, tried[i].scale_log2);
+  return scales;
+}
+
+double best_sqnr(int largest, std::span<const Tensor> tensors, const FormatCast& to, const TensorPass& pass) {
+  const auto error_at = [&](int k) {
+    const ScaledCast cast{to_nearest(to), std::ldexp(1.0, k)};
+    double sum = 0;
+    for (const Tensor& tensor : tensors) sum += tensor_statistics(tensor, {&cast, 1}, pass).formats[0].squared_error;
+    return sum;
+  };
+  constexpr double summation =
+      0x1p-40;  // sums that differ by less are equal: far more than their rounding, no digit of dB
+  int equal = largest, worse = -1;
+  const double least = largest <= 0 ? 0 : error_at(largest);
+  while (equal - worse > 1 && largest > 0) {
+    const int middle = (equal + worse) / 2;
+    (error_at(middle) <= least * (1 + summation) ? equal : worse) = middle;
+  }
+  return std::ldexp(1.0, equal);
 }
 
 }  // namespace
 
-std::vector<double> least_loss_scales(std::span<const Tensor> tensors, std::span<const FormatCast> casts,
-                                      const TensorPass& pass) {
-  ExponentHistogram histogram;
-  for_each_floats(tensors, pass,
-                  [&](std::span<const float> values) { histogram.merge(exponent_histogram(values, pass.threads)); });
-  std::vector<ScaledFormat> tried;
-  std::vector<std::size_t> owner;
-  for (std::size_t k = 0; k < casts.size(); ++k)
-    for (const int scale : candidates(histogram, with_thresholds(casts[k])))
-      tried.push_back({with_thresholds(casts[k]), scale}), owner.push_back(k);
-
-  std::vector<std::uint64_t> lost(tried.size());
-  if (tried.size() > casts.size())  // else there is no choice left
-    for_each_floats(tensors, pass, [&](std::span<const float> values) {
-      const HistogramWithShares exact = exponent_histogram(values, tried, pass.threads);
-      for (std::size_t i = 0; i < tried.size(); ++i) lost[i] += exact.shares[i].underflow + exact.shares[i].overflow;
-    });
-
-  std::vector<double> scales(casts.size(), 1.0);
-  std::vector<std::uint64_t> least(casts.size(), ~std::uint64_t{0});
-  for (std::size_t i = 0; i < tried.size(); ++i)  // closest to 1 first, so only a smaller loss moves the choice
-    if (lost[i] < least[owner[i]]) least[owner[i]] = lost[i], scales[owner[i]] = std::ldexp(1.0, tried[i].scale_log2);
-  return scales;
+std::vector<AutoScale> auto_scales(std::span<const Tensor> tensors, std::span<const FormatCast> casts, ScaleGoal goal,
+                                   const TensorPass& pass) {
+  const Look look = look_at(tensors, pass);
+  std::vector<int> largest;
+  std::vector<AutoScale> out(casts.size());
+  for (std::size_t c = 0; c < casts.size(); ++c) {
+    const std::optional<int> k = look.largest_scale(casts[c]);
+    out[c].overflows = !k;
+    largest.push_back(k.value_or(ExponentHistogram::min_exponent));
+  }
+  std::vector<double> scales;
+  if (goal == ScaleGoal::least_loss) scales = least_loss(look, largest, tensors, casts, pass);
+  for (std::size_t c = 0; c < casts.size(); ++c)
+    out[c].scale = goal == ScaleGoal::least_loss ? scales[c] : best_sqnr(largest[c], tensors, casts[c], pass);
+  return out;
 }
 
 }  // namespace narrow

@@ -1,11 +1,14 @@
 #include "narrow/tensor/compare_tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "narrow/array/array.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
+#include "narrow/format/find_format.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -74,6 +77,8 @@ void merge(Comparison& out, const Comparison& next, std::size_t listed) {
   out.nan_mismatch += next.nan_mismatch, out.nan_payload += next.nan_payload;
   out.zero_sign_mismatch += next.zero_sign_mismatch;
   out.max_ulp = std::max(out.max_ulp, next.max_ulp);
+  out.outside += next.outside;
+  out.max_abs = std::max(out.max_abs, next.max_abs), out.max_rel = std::max(out.max_rel, next.max_rel);
   for (std::size_t k = 0; k < ulp_bins; ++k) out.by_ulp[k] += next.by_ulp[k];
   for (const Difference& d : next.first)
     if (out.first.size() < listed) out.first.push_back(d);
@@ -84,15 +89,26 @@ void merge(Comparison& out, const Comparison& next, std::size_t listed) {
 // blocks of a file on this fast path.
 constexpr std::size_t block_values = std::size_t{1} << 12;
 
-bool same_layout(const Tensor& x, const Tensor& y) {
-  return x.big_endian == y.big_endian && x.type.bits == y.type.bits;
-}
-
 struct Pair {
   Window x, y;
   std::uint64_t first;  // of the windows in the whole
-  std::size_t listed;
+  ElementType type;     // what both are compared as
+  const CompareOptions& options;
+
+  bool same_bytes_are_equal() const {
+    return x.tensor.big_endian == y.tensor.big_endian && x.tensor.type.bits == y.tensor.type.bits &&
+           !is_rounded(x.tensor) && !is_rounded(y.tensor);
+  }
+  bool is_rounded(const Tensor& t) const { return t.type.has_format() && t.type.format != type.format; }
 };
+
+template <class U>
+void read_as(const Pair& p, const Window& window, std::size_t first, std::span<U> out) {
+  if (!p.is_rounded(window.tensor)) return read_codes(window.tensor, window.first + first, out);
+  std::vector<double> values(out.size());
+  read_values(window.tensor, window.first + first, std::span(values));
+  encode_array(values, p.type.format, {}, out, 0, 1);
+}
 
 // Within a block, steps of 2^7 values whose codes are all equal are passed over. It is also as many as 8 bits can
 // count.
@@ -198,12 +214,40 @@ void list_block(Comparison& out, const Block<U>& b, const Order<U>& order, std::
   });
 }
 
+// Which pairs of a block are close, by value.
+template <class U>
+void check_values(Comparison& out, const Pair& p, const Block<U>& b, std::size_t at) {
+  std::vector<double> x(b.count), y(b.count);
+  if (p.type.has_format()) {
+    decode_array(std::span<const U>(b.x.data(), b.count), p.type.format, std::span(x), 1);
+    decode_array(std::span<const U>(b.y.data(), b.count), p.type.format, std::span(y), 1);
+  } else {
+    read_values(p.x.tensor, p.x.first + at, std::span(x));
+    read_values(p.y.tensor, p.y.first + at, std::span(y));
+  }
+  const double atol = p.options.atol.value_or(0), rtol = p.options.rtol.value_or(0);
+  b.for_each_step([&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+      if (std::isnan(x[i]) || std::isnan(y[i])) {
+        ++out.outside;
+        continue;
+      }
+      const double error = std::abs(y[i] - x[i]);
+      out.max_abs = std::max(out.max_abs, error);
+      if (std::isfinite(x[i])) out.max_rel = std::max(out.max_rel, error / std::abs(x[i]));
+      const bool close = std::isfinite(error) && error <= atol + rtol * std::abs(x[i]);
+      if (!close && !(p.options.max_ulp && b.ulp[i] <= *p.options.max_ulp)) ++out.outside;
+    }
+  });
+}
+
 template <class U>
 Comparison compare_part(const Pair& p, std::size_t begin, std::size_t end) {
   Comparison out;
   out.total = end - begin;
-  const Order<U> order(p.x.tensor.type);
-  const bool raw = same_layout(p.x.tensor, p.y.tensor);
+  const Order<U> order(p.type);
+  const bool raw = p.same_bytes_are_equal();
   const std::span<const std::byte> x = p.x.bytes(), y = p.y.bytes();
   Block<U> block;
   for (std::size_t i = begin; i < end; i += block_values) {
@@ -214,15 +258,16 @@ Comparison compare_part(const Pair& p, std::size_t begin, std::size_t end) {
       out.equal += block.count;
       continue;
     }
-    read_codes(p.x.tensor, p.x.first + i, std::span<U>(block.x.data(), block.count));
-    read_codes(p.y.tensor, p.y.first + i, std::span<U>(block.y.data(), block.count));
+    read_as(p, p.x, i, std::span<U>(block.x.data(), block.count));
+    read_as(p, p.y, i, std::span<U>(block.y.data(), block.count));
     U most = 0;
     const BlockCounts counts = measure_block(block, order, most);
     out.equal += counts.equal, out.nan_mismatch += counts.one_nan, out.nan_payload += counts.two_nan;
     out.max_ulp = std::max<std::uint64_t>(out.max_ulp, most);
     if (counts.equal == block.count) continue;  // the same codes in other bytes
     count_distances(out, block, counts);
-    list_block(out, block, order, p.listed, counts.one_nan != 0, most);
+    list_block(out, block, order, p.options.listed, counts.one_nan != 0, most);
+    if (p.options.has_tolerance()) check_values(out, p, block, i);
   }
   return out;
 }
@@ -241,33 +286,51 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
   return text + "]";
 }
 
-void check_comparable(const Tensor& x, const Tensor& y) {
+// What both are compared as; for two floating types and a tolerance alone FP64, which holds the values of all.
+ElementType common_type(const Tensor& x, const Tensor& y, const CompareOptions& options, bool& has_ulp) {
   const std::string names = "tensors " + quote(x.name) + " and " + quote(y.name);
   if (x.shape != y.shape)
     throw Error(names + " have the shapes " + shape_text(x.shape) + " and " + shape_text(y.shape) +
                 ": they must be equal");
-  const bool same_kind = x.type.kind == y.type.kind && x.type.bits / x.type.values() == y.type.bits / y.type.values();
-  const bool same_format = !x.type.has_format() || x.type.format == y.type.format;
-  if (same_kind && same_format) return;
-  throw Error(names + " hold " + std::string(x.type.name) + " and " + std::string(y.type.name) +
-              ": distances need one type; cast one of them first, or name the format of integer codes");
+  const std::string types = names + " hold " + std::string(x.type.name) + " and " + std::string(y.type.name) + ": ";
+  if (x.type.kind == ElementKind::opaque || y.type.kind == ElementKind::opaque)
+    throw Error(types + "V1 and V2 do not say what their numbers are; name the format of the codes");
+  const auto as = [&](const Format& f) {
+    ElementType type = x.type;
+    const ElementType* named = element_type_of(f);
+    type.name = named != nullptr ? named->name : type.name;
+    type.bits = f.width() * type.values(), type.format = f;
+    return type;
+  };
+  const bool both_float = x.type.has_format() && x.type.kind == y.type.kind;
+  if (both_float && options.in) return as(*options.in);
+  const bool same =
+      both_float ? x.type.format == y.type.format : x.type.kind == y.type.kind && x.type.bits == y.type.bits;
+  if (same) return x.type;
+  has_ulp = false;
+  if (both_float && options.has_tolerance() && !options.max_ulp) return as("fp64"_fmt);
+  throw Error(types + (both_float
+                           ? "bits of two types have no distance; round both to one format (--format), or compare "
+                             "their values (--rtol, --atol)"
+                           : "distances need one type; cast one of them first, or name the format of integer codes"));
 }
 
 }  // namespace
 
-Comparison compare_tensors(const Tensor& x, const Tensor& y, std::size_t listed, int threads, const BytesDone& done) {
-  check_comparable(x, y);
+Comparison compare_tensors(const Tensor& x, const Tensor& y, const CompareOptions& options, const BytesDone& done) {
+  Comparison total;
+  const ElementType type = common_type(x, y, options, total.has_ulp);
+  if (type.has_format()) total.format = type.format;
   // Two tensors in the order of Fortran could be compared as they lie, but their indices would not be those of C.
   const Tensor cx = row_major(x), cy = row_major(y);
-  const ComparePart part_of = choose_part(x.type.bits / x.type.values());
-  Comparison total;
+  const ComparePart part_of = choose_part(type.bits / type.values());
   for_each_chunk(cx, done, [&](std::uint64_t first, std::size_t count) {
-    const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, listed};
+    const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, type, options};
     std::vector<Comparison> parts((count + detail::part_size - 1) / detail::part_size);
-    parallel_reads(count, threads, [&](std::size_t begin, std::size_t end) {
+    parallel_reads(count, options.threads, [&](std::size_t begin, std::size_t end) {
       parts[begin / detail::part_size] = part_of(pair, begin, end);
     });
-    for (const Comparison& part : parts) merge(total, part, listed);
+    for (const Comparison& part : parts) merge(total, part, options.listed);
     if (done) done(bytes_of_values(cy, count));
   });
   return total;

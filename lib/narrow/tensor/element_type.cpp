@@ -48,6 +48,15 @@ const ElementType* find_element_type(std::string_view name) {
   return nullptr;
 }
 
+const ElementType* find_opaque_type(std::string_view npy) {
+  static constexpr ElementType types[] = {integer("V1", ElementKind::opaque, 8, ""),
+                                          integer("V2", ElementKind::opaque, 16, ""),
+                                          integer("f1", ElementKind::opaque, 8, "")};
+  for (const ElementType& type : types)
+    if (type.name == npy) return &type;
+  return nullptr;
+}
+
 const ElementType* element_type_of(const Format& format) {
   if (format == "int8"_fmt) return find_element_type("I8");
   for (const ElementType& type : table)

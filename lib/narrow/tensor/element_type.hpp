@@ -9,7 +9,8 @@
 
 namespace narrow {
 
-enum class ElementKind : std::uint8_t { floating, complex, signed_integer, unsigned_integer, boolean };
+// opaque: bytes without a meaning (numpy's V1 and V2), which a format gives them.
+enum class ElementKind : std::uint8_t { floating, complex, signed_integer, unsigned_integer, boolean, opaque };
 
 struct ElementType {
   std::string_view name;  // as .safetensors spells it: "F8_E4M3", "I32"
@@ -19,11 +20,17 @@ struct ElementType {
   std::string_view npy;  // descr in .npy without the byte order ("f4", "u2"); codes travel as integers
 
   constexpr bool has_format() const noexcept { return kind == ElementKind::floating || kind == ElementKind::complex; }
+  constexpr bool may_be_codes() const noexcept {
+    return kind == ElementKind::signed_integer || kind == ElementKind::unsigned_integer || kind == ElementKind::opaque;
+  }
   constexpr int values() const noexcept { return kind == ElementKind::complex ? 2 : 1; }
 };
 
 std::span<const ElementType> element_types();
 const ElementType* find_element_type(std::string_view name);  // nullptr when there is none
+// What numpy.save writes for the types of ml_dtypes, whose names it does not know: "V1" for those of one byte ("f1" for
+// float8_e5m2), "V2" for bfloat16. nullptr for other words.
+const ElementType* find_opaque_type(std::string_view npy);
 // The floating type of these codes (and I8 for int8); nullptr when there is none.
 const ElementType* element_type_of(const Format& format);
 

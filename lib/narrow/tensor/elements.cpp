@@ -189,6 +189,8 @@ void read_values_any(const Tensor& tensor, std::uint64_t first, std::span<T> out
   if (out.empty()) return;
   tensor.source->check();
   if (tensor.type.has_format()) return read_floating(tensor, first, out);
+  if (tensor.type.kind == ElementKind::opaque)
+    fail(tensor, "the type " + std::string(tensor.type.name) + " does not say what its numbers are; name their format");
   switch (tensor.type.bits) {
     case 8: return read_integers<std::uint8_t>(tensor, first, out);
     case 16: return read_integers<std::uint16_t>(tensor, first, out);

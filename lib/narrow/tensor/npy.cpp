@@ -22,15 +22,15 @@ constexpr std::size_t version_at = 6, length_at = 8, longest_prefix = 12;
 const ElementType* find_npy_type(std::string_view word) {
   for (const ElementType& type : element_types())
     if (type.npy == word && (!type.has_format() || word[0] == 'f' || word[0] == 'c')) return &type;
-  return nullptr;
+  return find_opaque_type(word);
 }
 
 [[noreturn]] void refuse(const std::string& descr) {
   const std::string what = "type " + quote(descr) + " is not read; ";
   const char kind = descr.size() > 1 ? descr[1] : ' ';
   if (kind == 'O') throw Error(what + "objects are pickled Python code: save numbers, not objects");
-  if (kind == 'V' || descr.find("f1") != std::string::npos)
-    throw Error(what + "save the codes as integers: numpy.save(f, a.view(numpy.uint8)) (uint16 for bfloat16)");
+  if (kind == 'V')
+    throw Error(what + "V1 and V2 are (types of ml_dtypes), or integers: numpy.save(f, a.view(numpy.uint8))");
   throw Error(what + "read are f2 f4 f8 c8, i1 i2 i4 i8, u1 u2 u4 u8 and b1, with < or > before (| for one byte)");
 }
 
@@ -38,7 +38,8 @@ void set_type(NpyHeader& header, const std::string& descr) {
   const ElementType* type = descr.size() == 3 ? find_npy_type(std::string_view(descr).substr(1)) : nullptr;
   if (type == nullptr) refuse(descr);
   const char order = descr[0];
-  if (order != '<' && order != '>' && !(order == '|' && type->bits == 8)) refuse(descr);
+  const bool may_have_no_order = type->bits == 8 || type->kind == ElementKind::opaque;
+  if (order != '<' && order != '>' && !(order == '|' && may_have_no_order)) refuse(descr);
   header.type = *type;
   header.big_endian = order == '>' && type->bits > 8;
 }

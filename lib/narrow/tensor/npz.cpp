@@ -39,22 +39,26 @@ TensorFile read_npz(std::shared_ptr<const MappedFile> file) {
   result.path = file->path();
   result.kind = FileKind::npz;
   const std::vector<ZipMember> members = read_zip_directory(file->bytes());
+  std::string first_error;
   if (is_torch(members)) throw Error(std::string(torch_advice));
   for (const ZipMember& member : members) {
     constexpr std::string_view ending = ".npy";
-    if (!member.name.ends_with(ending))
-      throw Error("member " + quote(member.name) + " is no .npy; archives of numpy.savez are read");
-    const std::shared_ptr<const ByteSource> source = member_source(file, member);
-    const std::vector<std::byte> beginning = beginning_of(*file, member, *source);
-    NpyHeader header;
+    const bool is_npy = member.name.ends_with(ending);
+    const std::string name = member.name.substr(0, member.name.size() - (is_npy ? ending.size() : 0));
     try {
-      header = parse_npy(beginning, member.size);
+      if (!is_npy) throw Error("is no .npy; archives of numpy.savez are read");
+      if (!member.problem.empty()) throw Error(member.problem);
+      const std::shared_ptr<const ByteSource> source = member_source(file, member);
+      const NpyHeader header = parse_npy(beginning_of(*file, member, *source), member.size);
+      result.tensors.push_back(npy_tensor(header, name, skip_bytes(source, header.data_start)));
     } catch (const Error& error) {
-      throw Error("member " + quote(member.name) + ": " + error.what());
+      const std::string where = "member " + quote(member.name) + (is_npy ? ": " : " "), what = error.what();
+      const std::size_t named = what.find(where);
+      result.unreadable.push_back({name, named == std::string::npos ? what : what.substr(named + where.size())});
+      if (first_error.empty()) first_error = named == std::string::npos ? where + what : what;
     }
-    result.tensors.push_back(npy_tensor(header, member.name.substr(0, member.name.size() - ending.size()),
-                                        skip_bytes(source, header.data_start)));
   }
+  if (result.tensors.empty() && !first_error.empty()) throw Error(first_error);
   return result;
 }
 

@@ -94,7 +94,9 @@ WeightMap parse_index(std::span<const std::byte> bytes) {
 TensorFile open_shard(const std::string& folder, const std::string& shard) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(folder + shard);
   try {
-    return read_safetensors(file);
+    TensorFile part = read_safetensors(file);
+    part.bytes = file->bytes().size();
+    return part;
   } catch (const Error& error) {
     throw Error("shard " + quote(shard) + ": " + error.what());
   }
@@ -137,6 +139,7 @@ TensorFile read_sharded(std::shared_ptr<const MappedFile> index) {
   for (const auto& [shard, expected] : shards) {
     TensorFile part = open_shard(folder, shard);
     check_listed(part, shard, weight_map, expected);
+    all.bytes += part.bytes;
     std::move(part.tensors.begin(), part.tensors.end(), std::back_inserter(all.tensors));
     for (auto& entry : part.metadata)
       if (metadata_keys.insert(entry.first).second) all.metadata.push_back(std::move(entry));

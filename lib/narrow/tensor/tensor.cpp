@@ -17,13 +17,9 @@ std::string format_text(const Format& format) {
   return "a format of " + std::to_string(format.width()) + " bits";
 }
 
-bool is_integer_type(const ElementType& type) {
-  return type.kind == ElementKind::signed_integer || type.kind == ElementKind::unsigned_integer;
-}
-
 // tf32 travels as the 32-bit word of an FP32 value whose low 13 bits do not count.
 bool is_tf32_word(const ElementType& type, const Format& format) {
-  const bool word = is_integer_type(type) || (type.kind == ElementKind::floating && type.format == "fp32"_fmt);
+  const bool word = type.may_be_codes() || (type.kind == ElementKind::floating && type.format == "fp32"_fmt);
   return word && type.bits == 32 && format == "tf32"_fmt;
 }
 
@@ -39,12 +35,13 @@ Tensor with_format(Tensor tensor, const Format& format) {
   ElementType& type = tensor.type;
   if (type.kind == ElementKind::floating && type.format == format) return tensor;
   const bool fits =
-      is_integer_type(type) && type.bits >= format.width() && (type.bits < 16 || type.bits == format.width());
+      type.may_be_codes() && type.bits >= format.width() && (type.bits < 16 || type.bits == format.width());
   if (!fits && !is_tf32_word(type, format))
     throw Error("tensor " + quote(tensor.name) + ": elements of type " + std::string(type.name) + " are no codes of " +
                 format_text(format) + "; " +
-                (type.has_format() ? "the file says what they are, leave the format out"
-                                   : "codes need integers of the same width (U8, U16, U32), tf32 those of 32 bits"));
+                (type.has_format()
+                     ? "the file says what they are, leave the format out"
+                     : "codes need integers (or V1, V2) of the same width (U8, U16, U32), tf32 those of 32 bits"));
   const ElementType* named = element_type_of(format);
   if (named != nullptr && named->bits == type.bits) type = *named;
   type.kind = ElementKind::floating;

@@ -36,14 +36,17 @@ struct TensorHeader {
   std::uint64_t bytes() const { return elements() * static_cast<std::uint64_t>(type.bits) / 8; }
 };
 
+struct BlockParts;
+
 struct Tensor : TensorHeader {
   bool column_major = false;  // Fortran order: the first index runs fastest
   bool big_endian = false;
   std::shared_ptr<const ByteSource> source;
+  std::shared_ptr<const BlockParts> blocks = {};  // where the file holds codes and scales (block_parts.hpp); then F32
 };
 
-// Integer elements read as codes of a format of the same width (or narrower: tf32 in 32-bit words keeps its upper 19
-// bits as files do). Throws Error when the widths do not fit.
+// Integer (or opaque) elements read as codes of a format of the same width (or narrower: tf32 in 32-bit words keeps its
+// upper 19 bits as files do). Throws Error when the widths do not fit.
 Tensor with_format(Tensor tensor, const Format& format);
 
 // Values [first, first + out.size()) in the order of the file, as codes: sub-byte types unpacked, byte order of the

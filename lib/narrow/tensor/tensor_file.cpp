@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/block_parts.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/npy.hpp"
@@ -101,14 +102,21 @@ std::string_view file_kind_name(FileKind kind) {
 }
 
 const Tensor* TensorFile::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+  for (const std::vector<Tensor>* list : {&tensors, &parts})
+    for (const Tensor& tensor : *list)
+      if (tensor.name == name) return &tensor;
+  return nullptr;
 }
 
 TensorFile open_tensor_file(const std::string& path) {
   const std::shared_ptr<const MappedFile> file = path == "-" ? MappedFile::standard_input() : MappedFile::open(path);
   try {
-    return read_any(file);
+    TensorFile result = read_any(file);
+    result.bytes += file->bytes().size();
+    join_blocks(result);
+    if (result.tensors.empty() && !result.unreadable.empty())
+      throw Error("tensor " + quote(result.unreadable[0].name) + ": " + result.unreadable[0].why);
+    return result;
   } catch (const Error& error) {
     const std::string prefix = quote_path(file->path()) + ": ", what = error.what();
     throw Error(what.starts_with(prefix) ? what : prefix + what);
@@ -134,11 +142,13 @@ Tensor open_tensor(const std::string& file_and_name) {
   TensorFile file = open_tensor_file(path);
   if (file.tensors.empty()) throw Error(quote_path(path) + ": holds no tensor");
   if (name.empty()) {
-    if (file.tensors.size() == 1) return std::move(file.tensors[0]);
-    throw Error(quote_path(path) + ": holds " + std::to_string(file.tensors.size()) +
+    if (file.tensors.size() == 1 && file.unreadable.empty()) return std::move(file.tensors[0]);
+    throw Error(quote_path(path) + ": holds " + std::to_string(file.tensors.size() + file.unreadable.size()) +
                 " tensors; name one as FILE:TENSOR: " + some_names(file));
   }
   if (const Tensor* found = file.find(name)) return *found;
+  for (const Unreadable& broken : file.unreadable)
+    if (broken.name == name) throw Error(quote_path(path) + ": tensor " + quote(name) + ": " + broken.why);
   throw Error(quote_path(path) + ": no tensor " + quote(name) + close_name(file, name) + "; it holds " +
               some_names(file));
 }

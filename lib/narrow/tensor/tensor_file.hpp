@@ -13,17 +13,26 @@ namespace narrow {
 enum class FileKind : std::uint8_t { safetensors, sharded_safetensors, npy, npz };
 std::string_view file_kind_name(FileKind kind);
 
+// A tensor that the file has and that cannot be read, and why.
+struct Unreadable {
+  std::string name, why;
+};
+
 struct TensorFile {
   std::string path;
   FileKind kind = FileKind::safetensors;
+  std::uint64_t bytes = 0;                                    // of the file, shards included
   std::vector<Tensor> tensors;                                // in the order of their data
   std::vector<std::pair<std::string, std::string>> metadata;  // of .safetensors
+  std::vector<Tensor> parts = {};           // the scales of block-quantised tensors, which `tensors` holds as a whole
+  std::vector<Unreadable> unreadable = {};  // left out of `tensors`; a file of nothing else is an Error
 
-  const Tensor* find(std::string_view name) const;  // nullptr when there is none
+  const Tensor* find(std::string_view name) const;  // parts by name as well; nullptr when there is none
 };
 
 // path: a file, a folder's model.safetensors.index.json, or "-" for standard input (read whole, kind by content).
-// Throws Error of one line: the file, what is wrong, the byte offset or key where known, and what would be right.
+// One broken tensor of several is left out and told in `unreadable`. Throws Error of one line: the file, what is wrong,
+// the byte offset or key where known, and what would be right.
 TensorFile open_tensor_file(const std::string& path);
 
 // "FILE" or "FILE:TENSOR". The one tensor of a file that holds one; else Error that lists (some of) the names.

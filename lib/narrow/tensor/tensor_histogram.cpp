@@ -3,7 +3,9 @@
 #include <bit>
 #include <cmath>
 
+#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
+#include "narrow/array/thresholds.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/text/quote.hpp"
@@ -80,6 +82,44 @@ void widen(BinadeCounts& counts) {
   counts.min_exponent = double_min;
 }
 
+using detail::Thresholds;
+
+// By sign; the word of a magnitude tells its exponent and its fate.
+void count_fates(BinadeFates& out, std::span<const float> values, float scale, const Thresholds (&by_sign)[2]) {
+  for (const float x : values) {
+    const auto word = std::bit_cast<std::uint32_t>(x * scale), size = word & 0x7FFFFFFF;
+    if (size == 0 || size >= 0x7F800000) continue;
+    const Thresholds& t = by_sign[word >> 31];
+    ++out.binades[size >> 23][size >= t.overflow_from ? Fate::beyond
+                              : size < t.zero_below   ? Fate::zero
+                              : size < t.normal_from  ? Fate::subnormal
+                                                      : Fate::normal];
+  }
+}
+
+void count_fates(BinadeFates& out, std::span<const double> values, double scale, const FormatCast& to) {
+  for (const double x : values) {
+    const double s = x * scale;
+    if (s == 0 || !std::isfinite(s)) continue;
+    const double r = round_to(s, to.format, to.cast);
+    const int k = std::max(0, std::ilogb(s) - double_min + 1);
+    ++out.binades[static_cast<std::size_t>(k)][overflows(s, to.format, to.cast) || !std::isfinite(r) ? Fate::beyond
+                                               : r == 0                                              ? Fate::zero
+                                               : std::abs(r) < smallest_normal(to.format)            ? Fate::subnormal
+                                                                                                     : Fate::normal];
+  }
+}
+
+double checked_scale(const Tensor& tensor, double scale) {
+  if (!tensor.type.has_format())
+    throw Error("tensor " + quote(tensor.name) + " holds " + std::string(tensor.type.name) +
+                ": a histogram needs a floating type, or the format of the codes");
+  const double in_carrier = fits_float(tensor) ? static_cast<double>(static_cast<float>(scale)) : scale;
+  if (!(in_carrier > 0) || std::isinf(in_carrier))
+    throw Error("scale " + std::to_string(scale) + ": a positive finite number is needed");
+  return in_carrier;
+}
+
 }  // namespace
 
 std::uint64_t BinadeCounts::count() const {
@@ -101,13 +141,30 @@ BinadeCounts to_binade_counts(const ExponentHistogram& h) {
 }
 
 BinadeCounts tensor_histogram(const Tensor& tensor, double scale, const TensorPass& pass) {
-  if (!tensor.type.has_format())
-    throw Error("tensor " + quote(tensor.name) + " holds " + std::string(tensor.type.name) +
-                ": a histogram needs a floating type, or the format of the codes");
-  const double in_carrier = fits_float(tensor) ? static_cast<double>(static_cast<float>(scale)) : scale;
-  if (!(in_carrier > 0) || std::isinf(in_carrier))
-    throw Error("scale " + std::to_string(scale) + ": a positive finite number is needed");
+  (void)checked_scale(tensor, scale);
   return fits_float(tensor) ? count_narrow(tensor, static_cast<float>(scale), pass) : count_wide(tensor, scale, pass);
+}
+
+BinadeFates tensor_fates(const Tensor& tensor, const FormatCast& to, double scale, const TensorPass& pass) {
+  (void)checked_scale(tensor, scale);
+  const bool is_narrow = fits_float(tensor);
+  const Thresholds by_sign[] = {detail::find_thresholds(to, false, 0), detail::find_thresholds(to, true, 0)};
+  BinadeFates total{is_narrow ? ExponentHistogram::min_exponent : double_min, {}};
+  total.binades.resize(is_narrow ? 255 : double_max - double_min + 2);
+  const BinadeFates none = total;
+  ValueReader reader(tensor, pass.threads);
+  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
+    std::vector<BinadeFates> parts((count + detail::part_size - 1) / detail::part_size, none);
+    const std::span<const float> floats = is_narrow ? reader.floats(first, count) : std::span<const float>();
+    const std::span<const double> doubles = is_narrow ? std::span<const double>() : reader.doubles(first, count);
+    parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
+      BinadeFates& part = parts[begin / detail::part_size];
+      if (is_narrow) count_fates(part, floats.subspan(begin, end - begin), static_cast<float>(scale), by_sign);
+      else count_fates(part, doubles.subspan(begin, end - begin), scale, to);
+    });
+    for (const BinadeFates& part : parts) total.merge(part);
+  });
+  return total;
 }
 
 }  // namespace narrow

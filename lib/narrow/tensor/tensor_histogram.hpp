@@ -24,4 +24,7 @@ BinadeCounts to_binade_counts(const ExponentHistogram& histogram);
 // The values times the scale (one multiplication in the carrier).
 BinadeCounts tensor_histogram(const Tensor& tensor, double scale = 1, const TensorPass& pass = {});
 
+// What the cast makes of them, by binade. Throws Error for stochastic casts.
+BinadeFates tensor_fates(const Tensor& tensor, const FormatCast& to, double scale = 1, const TensorPass& pass = {});
+
 }  // namespace narrow

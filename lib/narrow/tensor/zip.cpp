@@ -77,7 +77,7 @@ void read_extra64(Bytes extra, ZipMember& member, std::uint64_t& local) {
       std::size_t used = 0;
       for (std::uint64_t* field : {&member.size, &member.compressed, &local}) {
         if (*field != in_zip64) continue;
-        if (used + 8 > bytes) throw Error("member " + quote(member.name) + ": its zip64 field is too short");
+        if (used + 8 > bytes) throw Error("its zip64 field is too short");
         *field = load_le<std::uint64_t>(extra, at + used);
         used += 8;
       }
@@ -89,34 +89,32 @@ void read_extra64(Bytes extra, ZipMember& member, std::uint64_t& local) {
 
 // Finds the data behind the local header, which must tell the same story as the directory.
 void read_local(Bytes file, std::uint64_t local, std::uint64_t limit, std::uint16_t flags, ZipMember& member) {
-  const std::string where = "member " + quote(member.name) + ": ";
   if (local > limit || limit - local < local_bytes || load_le<std::uint32_t>(file, local) != local_mark)
-    throw Error(where + "no local header at byte " + std::to_string(local));
+    throw Error("no local header at byte " + std::to_string(local));
   const std::uint64_t name_bytes = load_le<std::uint16_t>(file, local + 26),
                       extra_bytes = load_le<std::uint16_t>(file, local + 28);
   const std::uint64_t rest = limit - local - local_bytes;
   if (name_bytes + extra_bytes > rest || member.compressed > rest - name_bytes - extra_bytes)
-    throw Error(where + "its " + std::to_string(member.compressed) + " bytes reach into the directory");
+    throw Error("its " + std::to_string(member.compressed) + " bytes reach into the directory");
   const std::string_view name(reinterpret_cast<const char*>(file.data()) + local + local_bytes, name_bytes);
   const bool deflated = load_le<std::uint16_t>(file, local + 8) != 0;
   if (name != member.name || deflated != member.deflated)
-    throw Error(where + "its local header at byte " + std::to_string(local) + " says something else");
+    throw Error("its local header at byte " + std::to_string(local) + " says something else");
   // A member that was streamed has its sizes behind it (bit 3 of the flags); the directory has them anyway.
   const auto compressed = load_le<std::uint32_t>(file, local + 18), size = load_le<std::uint32_t>(file, local + 22);
   const auto agrees = [](std::uint32_t here, std::uint64_t there) { return here == in_zip64 || here == there; };
   if ((flags & 8) == 0 && (!agrees(compressed, member.compressed) || !agrees(size, member.size)))
-    throw Error(where + "its local header at byte " + std::to_string(local) + " declares another size");
+    throw Error("its local header at byte " + std::to_string(local) + " declares another size");
   member.begin = local + local_bytes + name_bytes + extra_bytes;
 }
 
 void check_sizes(const ZipMember& member) {
-  const std::string where = "member " + quote(member.name) + ": ";
   if (!member.deflated && member.compressed != member.size)
-    throw Error(where + "stored, but " + std::to_string(member.compressed) + " bytes are declared to be " +
+    throw Error("stored, but " + std::to_string(member.compressed) + " bytes are declared to be " +
                 std::to_string(member.size));
   // Deflate makes at most 258 bytes of 2 bits: more is a lie.
   if (member.deflated && (member.size > largest_number || member.size / 1032 > member.compressed))
-    throw Error(where + std::to_string(member.compressed) + " bytes cannot inflate to " + std::to_string(member.size));
+    throw Error(std::to_string(member.compressed) + " bytes cannot inflate to " + std::to_string(member.size));
 }
 
 // Reads the directory entry at `at` and moves `at` behind it.
@@ -132,20 +130,25 @@ ZipMember read_member(Bytes file, const Directory& d, std::uint64_t& at) {
     throw Error(at_byte(at) + "a zip directory entry that was cut");
   ZipMember member;
   member.name.assign(reinterpret_cast<const char*>(file.data()) + at + central_bytes, name_bytes);
-  const std::string where = "member " + quote(member.name) + ": ";
   if (member.name.empty() || member.name.size() > longest_name || !is_utf8(member.name))
-    throw Error(at_byte(at) + where + "a bad name");
-  if ((flags & 1) != 0) throw Error(where + "encrypted");
-  if (method != 0 && method != 8)
-    throw Error(where + "compression method " + std::to_string(method) + "; stored (0) and deflated (8) are read");
-  member.deflated = method == 8;
-  member.crc = load_le<std::uint32_t>(file, at + 16);
-  member.compressed = load_le<std::uint32_t>(file, at + 20);
-  member.size = load_le<std::uint32_t>(file, at + 24);
-  std::uint64_t local = load_le<std::uint32_t>(file, at + 42);
-  read_extra64(file.subspan(at + central_bytes + name_bytes, extra_bytes), member, local);
-  check_sizes(member);
-  read_local(file, local, d.begin, flags, member);
+    throw Error(at_byte(at) + "member " + quote(member.name) + ": a bad name");
+  // What is wrong with one member says nothing about the others.
+  try {
+    if ((flags & 1) != 0) throw Error("encrypted");
+    if (method != 0 && method != 8)
+      throw Error("compression method " + std::to_string(method) + "; stored (0) and deflated (8) are read");
+    member.deflated = method == 8;
+    member.crc = load_le<std::uint32_t>(file, at + 16);
+    member.compressed = load_le<std::uint32_t>(file, at + 20);
+    member.size = load_le<std::uint32_t>(file, at + 24);
+    std::uint64_t local = load_le<std::uint32_t>(file, at + 42);
+    read_extra64(file.subspan(at + central_bytes + name_bytes, extra_bytes), member, local);
+    check_sizes(member);
+    read_local(file, local, d.begin, flags, member);
+  } catch (const Error& error) {
+    member.problem = error.what();
+    member.begin = member.compressed = member.size = 0;
+  }
   at += central_bytes + name_bytes + extra_bytes + comment_bytes;
   return member;
 }
@@ -153,7 +156,8 @@ ZipMember read_member(Bytes file, const Directory& d, std::uint64_t& at) {
 void check_apart(const std::vector<ZipMember>& members) {
   for (std::size_t i = 1; i < members.size(); ++i)
     // The local header of a member lies before its data, too.
-    if (members[i].begin - local_bytes - members[i].name.size() < members[i - 1].begin + members[i - 1].compressed)
+    if (members[i - 1].problem.empty() &&
+        members[i].begin - local_bytes - members[i].name.size() < members[i - 1].begin + members[i - 1].compressed)
       throw Error("members " + quote(members[i - 1].name) + " and " + quote(members[i].name) + " overlap");
   std::vector<std::string_view> names;
   for (const ZipMember& member : members) names.push_back(member.name);

@@ -16,6 +16,7 @@ struct ZipMember {
   std::uint64_t compressed = 0;  // bytes in the file; inside it, and no two members overlap
   std::uint64_t size = 0;        // bytes after inflating, as declared
   std::uint32_t crc = 0;
+  std::string problem;  // why it cannot be read; the numbers mean nothing then
 };
 
 // Members in the order of their data. One volume, no encryption, stored or deflated, zip64 where needed. Throws Error.

@@ -1,0 +1,167 @@
+#include "narrow/tensor/block_tensor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "narrow/array/pack.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/quantise.hpp"
+#include "narrow/tensor/row_major.hpp"
+
+namespace narrow {
+
+MatrixSize matrix_of(const TensorHeader& header) {
+  const std::uint64_t values = header.values();
+  const std::uint64_t cols =
+      header.shape.empty() ? values : header.shape.back() * static_cast<std::uint64_t>(header.type.values());
+  return {cols == 0 ? 0 : static_cast<std::size_t>(values / cols), static_cast<std::size_t>(cols)};
+}
+
+void for_each_piece(const Tensor& tensor, const BlockFormat& f, const BytesDone& done, const PieceBody& body) {
+  const Tensor ordered = row_major(tensor);
+  const MatrixSize m = matrix_of(ordered);
+  if (m.rows == 0 || m.cols == 0) return;
+  std::vector<float> scratch;
+  const auto piece = [&](std::uint64_t first, std::size_t rows, std::size_t cols) {
+    body(view_values(ordered, first, rows * cols, scratch), rows, cols);
+    if (done) done(bytes_of_values(ordered, rows * cols));
+  };
+  constexpr std::size_t most = chunk_values;
+  if (f.block_rows == 0) {  // one scale for all: any piece is whole
+    const std::uint64_t all = std::uint64_t{m.rows} * m.cols;
+    for (std::uint64_t first = 0; first < all; first += most)
+      piece(first, 1, static_cast<std::size_t>(std::min<std::uint64_t>(most, all - first)));
+    return;
+  }
+  if (f.block_rows == 1 && f.block_cols != 0 && m.cols > most) {  // long rows, cut between blocks
+    const std::size_t width = std::max(most / f.block_cols, std::size_t{1}) * f.block_cols;
+    for (std::size_t row = 0; row < m.rows; ++row)
+      for (std::size_t col = 0; col < m.cols; col += width)
+        piece(std::uint64_t{row} * m.cols + col, 1, std::min(width, m.cols - col));
+    return;
+  }
+  const std::size_t height = std::max(most / m.cols / f.block_rows, std::size_t{1}) * f.block_rows;
+  for (std::size_t row = 0; row < m.rows; row += height)
+    piece(std::uint64_t{row} * m.cols, std::min(height, m.rows - row), m.cols);
+}
+
+namespace {
+
+// Largest magnitude of the whole times scale, as the rule takes it; 0 without reading when the format does not need it.
+float amax_for(const Tensor& tensor, const BlockFormat& f, float scale, const BytesDone& done) {
+  if (!f.needs_tensor_amax()) return 0;
+  // Any pieces will do; the rule says whether a NaN counts.
+  BlockFormat pieces = f;
+  pieces.block_rows = 0;
+  std::vector<float> amaxes;
+  for_each_piece(tensor, pieces, done, [&](std::span<const float> values, std::size_t, std::size_t) {
+    amaxes.push_back(tensor_amax(values, f));
+  });
+  return tensor_amax(amaxes, f) * scale;
+}
+
+// Codes on their way out. Short codes are packed in groups of eight, whatever the pieces are that they come in.
+class CodeWriter {
+ public:
+  CodeWriter(const WriteBytes& write, int bits) : write_(write), bits_(bits) {}
+
+  void write(std::span<const std::uint8_t> codes) {
+    if (bits_ == 8) return write_(std::as_bytes(codes));
+    waiting_.insert(waiting_.end(), codes.begin(), codes.end());
+    flush(waiting_.size() / 8 * 8);
+  }
+  void finish() { flush(waiting_.size()); }
+
+ private:
+  void flush(std::size_t n) {
+    std::vector<std::uint8_t> packed(packed_size(n, bits_));
+    pack_codes(std::span(waiting_).first(n), bits_, packed);
+    write_(std::as_bytes(std::span<const std::uint8_t>(packed)));
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+
+  const WriteBytes& write_;
+  int bits_;
+  std::vector<std::uint8_t> waiting_;
+};
+
+// One scale for all: shape [1]. Else blocks of several rows make a grid, and blocks of one row stand like the tensor.
+std::vector<std::uint64_t> scale_shape(const TensorHeader& header, const BlockFormat& f) {
+  const MatrixSize m = matrix_of(header);
+  if (f.block_rows == 0) return {1};
+  if (f.block_rows > 1) return {grid_rows(f, m.rows), grid_cols(f, m.cols)};
+  std::vector<std::uint64_t> shape = header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape;
+  shape.back() = grid_cols(f, m.cols);
+  return shape;
+}
+
+}  // namespace
+
+BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& f, double scale,
+                                              const BytesDone& done, bool with_fates) {
+  const auto factor = static_cast<float>(scale);
+  if (!(factor > 0) || std::isinf(factor))
+    throw Error("scale " + std::to_string(scale) + ": FP32 does not hold it, and blocks are scaled in FP32");
+  const float amax = amax_for(tensor, f, factor, done);
+  BlockFormatStatistics total;
+  for_each_piece(tensor, f, done, [&](std::span<const float> values, std::size_t rows, std::size_t cols) {
+    BlockFormatStatistics piece = block_format_statistics(values, rows, cols, f, amax, factor, 0, with_fates);
+    if (f.block_rows == 0 && total.scales.blocks != 0) piece.scales = {};  // the one scale of the tensor counts once
+    total.merge(piece);
+  });
+  if (fits_float(tensor)) return total;
+  // Blocks are of floats: what is finite as a double and beyond FP32 overflows, what vanishes underflows.
+  const InputStatistics input = tensor_statistics(tensor, {}, {0, 0, done}).input;
+  FormatStatistics& counts = total.elements;
+  counts.overflow += total.input.inf - input.inf, counts.not_finite += total.input.inf - input.inf;
+  counts.underflow += total.input.zeros - input.zeros;
+  total.input = input;
+  return total;
+}
+
+std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& f) {
+  const ElementType float32 = *find_element_type("F32");
+  std::vector<TensorHeader> headers{header};
+  headers[0].type = cast_type(float32, header.elements(), f.element, CastResult::codes).type;
+  const ElementType* scale = element_type_of(f.scale);
+  headers.push_back({header.name + ".scale", scale != nullptr ? *scale : float32, scale_shape(header, f)});
+  if (f.has_tensor_scale()) headers.push_back({header.name + ".scale2", float32, {1}});
+  return headers;
+}
+
+float tensor_factor(float stored, const BlockFormat& f) {
+  if (f.rule != ScaleRule::te_nvfp4) return stored;
+  return stored == 0 ? 1 : stored / nvfp4_range;  // it keeps the amax; that of zeros is no scale at all
+}
+
+void quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
+                     const BytesDone& done) {
+  const float amax = amax_for(tensor, f, 1, done);
+  const float factor = tensor_factor(tensor_scale(amax, f).stored, f);
+  BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
+  if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales, piece_scales, decoded;
+  CodeWriter out(write, block_headers(tensor, f)[0].type.bits);
+  for_each_piece(tensor, f, done, [&](std::span<const float> x, std::size_t rows, std::size_t cols) {
+    codes.resize(x.size());
+    piece_scales.resize(grid_rows(f, rows) * grid_cols(f, cols));
+    quantise_into(x, rows, cols, f, amax, codes, piece_scales);
+    if (result == CastResult::values) {
+      decoded.resize(x.size());
+      dequantise_into(codes, piece_scales, factor, rows, cols, in_file, decoded);
+      return write(std::as_bytes(std::span<const float>(decoded)));
+    }
+    out.write(codes);
+    if (f.block_rows != 0 || scales.empty()) scales.insert(scales.end(), piece_scales.begin(), piece_scales.end());
+  });
+  if (result == CastResult::values) return;
+  out.finish();
+  if (f.block_rows == 0 && scales.empty()) scales.push_back(1);  // of a tensor without elements
+  if (f.scale.width() == 8) write(std::as_bytes(std::span<const std::uint8_t>(scale_codes(scales, f))));
+  else write(std::as_bytes(std::span<const float>(scales)));
+  if (f.has_tensor_scale()) write(std::as_bytes(std::span<const float>(&factor, 1)));
+}
+
+}  // namespace narrow
