@@ -13,7 +13,7 @@ using narrow::operator""_fmt;
 namespace {
 
 // Two positions of size 4. q.k of the second query: with the first key a * b * 4, with the second -a * b * 4.
-Head opposite(float a, float b) { return {2, 4, {a, a, a, a, a, a, a, a}, {b, b, b, b, -b, -b, -b, -b}}; }
+Head opposite(float a, float b) { return {2, 2, 4, {a, a, a, a, a, a, a, a}, {b, b, b, b, -b, -b, -b, -b}}; }
 
 Damage damage(const std::vector<Head>& heads, const Holding& holding, int log2 = 0) {
   return HeldScores(heads, holding).at(log2);
@@ -41,7 +41,9 @@ TEST_CASE("analysis: a score that rounds to infinity makes its row NaN and one b
   CHECK(damage(just, raw, 1).nan_rows == 1);
   CHECK(damage(just, {"bf16"_fmt}, 1).nan_rows == 0);
   CHECK(damage(just, {"fp32"_fmt}, 1).nan_rows == 0);
-  CHECK(largest_score(just) == 65472);
+  CHECK(scores_of(just[0]).largest == 65472);
+  CHECK(scores_of(just[0]).nan_rows == 0);
+  CHECK(scores_of(opposite(128, 128)).nan_rows == 2);
   // sqrt(4) = 2: scaling first buys one bit.
   CHECK(damage(just, {"fp16"_fmt, true}, 1).nan_rows == 0);
   CHECK(damage(just, {"fp16"_fmt, true}, 2).nan_rows == 1);
@@ -50,7 +52,7 @@ TEST_CASE("analysis: a score that rounds to infinity makes its row NaN and one b
 TEST_CASE("analysis: minus infinity alone is a probability of zero and no NaN") {
   // The second row sees +x and -x; with q of the other sign the first key gives -Inf, the second +Inf: always one +Inf.
   // A row with one key of -Inf beside a finite one must live.
-  Head h{2, 4, {1, 1, 1, 1, 256, 256, 256, 256}, {-128, -128, -128, -128, 0, 0, 0, 0}};
+  Head h{2, 2, 4, {1, 1, 1, 1, 256, 256, 256, 256}, {-128, -128, -128, -128, 0, 0, 0, 0}};
   CHECK(damage({h}, {"fp16"_fmt}).nan_rows == 0);
   CHECK(damage({h}, {"fp16"_fmt}).error == 0);
 }
