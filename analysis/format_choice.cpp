@@ -298,6 +298,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Plot plot = picture(splits, samples, choices);
   plot.title = found.title;
   plot.subtitle = out.data + ", each split with its best power-of-two scale by " + (by == "all" ? "file" : by);
+  const auto exact = [](const std::vector<Choice>& own) {
+    return std::any_of(own.begin(), own.end(), [](const Choice& c) { return std::isinf(c.sqnr_db); });
+  };
+  if (std::any_of(choices.begin(), choices.end(), exact)) plot.subtitle += "; no point: no error";
   if (samples.size() > std::size(colours))
     plot.subtitle += "; the first " + std::to_string(std::size(colours)) + " of " + std::to_string(samples.size());
   out.finding = found.finding + (not_finite.any() ? "; left out: " + not_finite.text() + " in the data." : ".");

@@ -75,12 +75,13 @@ Plot histogram_plot(const Gradients& g, const Counts& counts, const std::string&
   Series lost{"becomes zero in FP16", Draw::bars, {}, {}, {}, {}, {}, vermilion};
   Series damaged{"subnormal in FP16: bits lost", Draw::bars, {}, {}, {}, {}, {}, orange};
   Series kept{"normal in FP16", Draw::bars, {}, {}, {}, {}, {}, blue};
+  Series beyond{"overflows FP16", Draw::bars, {}, {}, {}, {}, {}, purple};
   double low = -44, top = 18;
   for (int e = -126; e <= 127; ++e) {
     const double share = 100 * static_cast<double>(g.all.binade(e).total()) / all;
     if (share < 0.001) continue;
     low = std::min(low, e - 1.0), top = std::max(top, e + 2.0);
-    Series& s = e < zero_below ? lost : e < fp16.min_exponent() ? damaged : kept;
+    Series& s = e < zero_below ? lost : e < fp16.min_exponent() ? damaged : e > fp16.max_exponent() ? beyond : kept;
     s.x.push_back(e + 0.5);
     s.y.push_back(share);
   }
@@ -88,6 +89,7 @@ Plot histogram_plot(const Gradients& g, const Counts& counts, const std::string&
   p.x = {"gradient magnitude", "", AxisScale::exponent_of_two, low, top, {}, {}};
   p.y = {"share of the non-zero values", "%", AxisScale::linear, 0.0, {}, {}, {}};
   p.series = {kept, damaged, lost};
+  if (!beyond.x.empty()) p.series.push_back(beyond);
   p.bars = BarLayout::overlaid;
   p.marks = {{Along::x, static_cast<double>(zero_below), "below 2^-25: zero", grey}};
   for (const NamedFormat& f : formats) p.rulers.push_back(ruler_of(std::string(f.name), f.format));
@@ -266,8 +268,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     if (pass == nullptr) throw Error("step=" + step + " was not recorded");
     g = from_pass(*pass);
     out.data = recorded_text("a byte-level GPT at training step " + step);
-    g.what = out.data + ", " + count_text(static_cast<std::int64_t>(nonzero_count(g.all))) +
-             " gradients of weights and activations";
+    g.what = out.data + ", " + count_text(static_cast<std::int64_t>(nonzero_count(g.all))) + " gradients";
   } else {
     g = from_values({made_gradients(512, 512, -15, 1)});
     g.what = out.data = made_text;

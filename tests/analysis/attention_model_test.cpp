@@ -49,6 +49,24 @@ TEST_CASE("analysis: a score that rounds to infinity makes its row NaN and one b
   CHECK(damage(just, {"fp16"_fmt, true}, 2).nan_rows == 1);
 }
 
+// Two queries after two cached keys: the first sees three keys, the second all four.
+TEST_CASE("analysis: a query sees the keys that were cached before it and none after it") {
+  const Head h{2, 4, 1, {1, 1}, {5, 7, 3, 65520}};
+  CHECK(h.seen(0) == 3);
+  CHECK(h.seen(1) == 4);
+  const Scores s = scores_of(h);
+  CHECK(s.largest == 65520);
+  CHECK(s.seen == 65520);
+  CHECK(s.worst_row == 1);
+  CHECK(s.nan_rows == 1);
+  Head first = h;
+  first.n = 1, first.q = {1}, first.m = 3;
+  CHECK(scores_of(first).seen == 7);
+  CHECK(damage({h}, {"fp16"_fmt}).nan_rows == 0.5);
+  first.causal = false, first.m = 4;
+  CHECK(scores_of(first).seen == 65520);
+}
+
 TEST_CASE("analysis: minus infinity alone is a probability of zero and no NaN") {
   // The second row sees +x and -x; with q of the other sign the first key gives -Inf, the second +Inf: always one +Inf.
   // A row with one key of -Inf beside a finite one must live.

@@ -95,6 +95,9 @@ TEST_CASE("analysis: the loss scale never overflows and loses least and is the c
   std::vector<float> spread;
   for (int e = -40; e < 10; ++e) spread.push_back(std::ldexp(1.25f, e));
   cases.push_back(spread);
+  std::vector<float> one_against_many = {40};  // to give up the one would save thirty
+  for (int e = -60; e < -30; ++e) one_against_many.push_back(std::ldexp(1.25f, e));
+  cases.push_back(one_against_many);
   for (const std::vector<float>& data : cases) {
     CAPTURE(data[0]);
     const int k = analysis::loss_scale_log2(analysis::from_values({{"g", 1, data.size(), data}}));

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "shares.hpp"
 #include "stored.hpp"
 
 using namespace analysis;
@@ -24,6 +25,20 @@ Stored values(const std::string& name, const std::vector<double>& list) { return
 double wave(std::size_t i) { return std::sin(1.0 + static_cast<double>(i) * 2.4); }
 
 }  // namespace
+
+TEST_CASE("analysis: what is undefined is never the best and never a number") {
+  const double undefined = std::nan(""), exact = HUGE_VAL;
+  CHECK(is_better(1, undefined));
+  CHECK(is_better(-5, undefined));
+  CHECK_FALSE(is_better(undefined, 1));
+  CHECK_FALSE(is_better(undefined, undefined));
+  CHECK(is_better(exact, 300));
+  CHECK_FALSE(is_better(exact, exact));
+  CHECK(db_text(undefined) == "undefined");
+  CHECK(db_text(exact) == "no error");
+  CHECK(db_text(12.34) == "12.3 dB");
+  for (const double x : {undefined, exact}) CHECK(std::holds_alternative<std::monostate>(db_cell(x)));
+}
 
 TEST_CASE("analysis: the loss scale of gradient_underflow is one that exists") {
   const auto finding = [](const std::vector<double>& list) {
@@ -88,6 +103,8 @@ TEST_CASE("analysis: fp8_scaling calls what comes out exactly no error and refus
   CHECK(has(beside.notes.back(), "every value is zero, Inf or NaN: zero."));
   const Outcome spoiled = run_on("fp8_scaling", "tensors", {values("w", {1, 2, std::nan(""), HUGE_VAL})});
   CHECK(has(spoiled.finding, "; taken as zero: 1 NaN and 1 Inf in the data."));
+  const Outcome zeroed = run_on("fp8_scaling", "tensors", {values("w", {1, 2, 0, 0})});
+  for (std::size_t t = 0; t < spoiled.tables.size(); ++t) CHECK(spoiled.tables[t].rows == zeroed.tables.at(t).rows);
   const Outcome large = run_on("fp8_scaling", "tensors", {stored("w", {4, 32}, [](std::size_t) { return 1000.0; })});
   CHECK(has(large.finding, "turns 0 % of the tensors into zero and clips 100 % at 448"));
 }

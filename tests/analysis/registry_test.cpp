@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -77,6 +78,19 @@ TEST_CASE("analysis: an unknown experiment is named with the closest") {
 TEST_CASE("analysis: tables carry the parameters of the run") {
   chosen = good;
   CHECK(run_one().tables[0].parameters == narrow::ParameterTexts{{"n", "7"}});
+}
+
+TEST_CASE("analysis: what is undefined is an empty cell in every table") {
+  chosen = [] {
+    Outcome out = good();
+    out.tables[0].columns.push_back(narrow::real_column("r"));
+    out.tables[0].rows = {{std::string("x"), std::nan("")}, {std::string("y"), 1.0}};
+    return out;
+  };
+  const Table t = run_one().tables[0];
+  CHECK(std::holds_alternative<std::monostate>(t.rows[0][1]));
+  CHECK(std::get<double>(t.rows[1][1]) == 1);
+  chosen = good;
 }
 
 TEST_CASE("analysis: an answer without a finding or without a table is no answer") {
