@@ -356,7 +356,8 @@ AttentionLayer layer_of(const Values& q, const Values& k, const Fit& f, bool cau
 }  // namespace
 
 Attention read_attention(const AttentionRequest& request) {
-  const std::vector<Values> all = read_values_of(request.file);
+  std::string unread;
+  const std::vector<Values> all = read_values_of(request.file, "", &unread);
   std::vector<std::string> names;
   for (const Values& v : all) names.push_back(v.name);
   const bool asked = !request.q.empty() || !request.k.empty();
@@ -373,6 +374,7 @@ Attention read_attention(const AttentionRequest& request) {
       if (counted.insert(i).second) out.not_finite.add(all[i]);
     out.layers.push_back(layer_of(q, k, f, request.causal));
   }
+  if (!unread.empty()) out.notes.push_back(unread);
   return out;
 }
 

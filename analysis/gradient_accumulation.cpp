@@ -179,7 +179,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string& given = parameters.text("micro_batches");
   const std::optional<std::string> file = given.empty() ? find_data("torch/micro_batches.safetensors") : given;
   if (file) {
-    std::vector<Values> all = read_values_of(*file);
+    std::string unread;
+    std::vector<Values> all = read_values_of(*file, "", &unread);
+    if (!unread.empty()) out.notes.push_back(unread);
     c = {std::move(all.front()), seed};
     out.data = given.empty() ? recorded_text("micro-batches of a byte-level GPT") : file_text(given);
     if (all.size() > 1)

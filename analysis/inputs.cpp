@@ -91,7 +91,7 @@ std::vector<Values> read_values_of(const std::string& file, std::string_view par
   std::uint64_t below = 0;
   for (const Values& v : found) below += v.below_fp32;
   if (unread == nullptr) return found;
-  if (!skipped.empty()) *unread = "Not read, because not floating or without values: " + skipped + ".";
+  if (!skipped.empty()) *unread = "Not read: " + skipped + ".";
   if (below > 0)
     *unread += (unread->empty() ? "" : " ") + std::to_string(below) + " values are zero in FP32 and count as zeros.";
   return found;

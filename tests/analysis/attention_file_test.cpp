@@ -118,7 +118,7 @@ TEST_CASE("analysis: a score that only the mask hides is told apart from one tha
 
 TEST_CASE("analysis: queries and keys are found by the names that frameworks give") {
   const Shape shape{1, 4, 8, 4};
-  for (const auto& [q, k] : std::vector<std::pair<const char*, const char*>>{
+  for (const auto& names : std::vector<std::pair<const char*, const char*>>{
            {"attn.q", "attn.k"},
            {"act.blocks.3.attn.q", "act.blocks.3.attn.k"},
            {"model.layers.7.self_attn.q_proj", "model.layers.7.self_attn.k_proj"},
@@ -133,6 +133,7 @@ TEST_CASE("analysis: queries and keys are found by the names that frameworks giv
            {"layers.0.q_rot", "layers.0.k_cache"},
            {"Q", "K"},
            {"model.layers.0.self_attn.query", "past_key_values.0.key"}}) {
+    const char *q = names.first, *k = names.second;
     CAPTURE(q);
     const Attention a = read({stored("labels", {3}), stored("x.weight", {4, 4}), stored(k, shape), stored(q, shape),
                               stored("attn.v", shape), stored("grad.attn.q", shape)});

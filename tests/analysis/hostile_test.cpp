@@ -142,7 +142,8 @@ TEST_CASE("analysis: integer tensors beside floating ones are named as not read"
   const test::Folder folder;
   const std::string path = folder.write(
       "t.safetensors", test::file_of({stored("labels", {4}, wave, "I32"), stored("w.grad", {16, 32}, wave)}));
-  for (const char* setting : {"gradient_underflow gradients=", "format_choice tensors=", "fp8_scaling tensors="}) {
+  for (const char* setting : {"gradient_underflow gradients=", "format_choice tensors=", "fp8_scaling tensors=",
+                              "gradient_accumulation micro_batches="}) {
     const std::string words = setting;
     const Outcome o =
         test::run_experiment(words.substr(0, words.find(' ')), {words.substr(words.find(' ') + 1) + path});
