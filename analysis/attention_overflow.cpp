@@ -1,7 +1,9 @@
 // How large do attention scores get, when does FP16 overflow, what does softmax return then, and which remedy helps?
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
+#include <new>
 
 #include "attention_file.hpp"
 #include "experiment.hpp"
@@ -216,14 +218,20 @@ Scanned scan(std::vector<AttentionLayer>& layers, Progress& progress) {
   Scanned out;
   for (std::size_t l = 0; l < layers.size(); ++l)
     for (Head& h : layers[l].heads) out.heads.push_back({l, &h, {}});
-  constexpr std::size_t together = 64;  // heads between two moves of the progress bar
+  constexpr std::size_t together = 64;      // heads between two moves of the progress bar
+  std::atomic<bool> out_of_memory = false;  // a part of parallel work must not throw
   for (std::size_t begin = 0; begin < out.heads.size(); begin += together) {
     const std::size_t count = std::min(together, out.heads.size() - begin);
     parallel_parts(count, 1, 0, [&](std::size_t from, std::size_t) {
       Scanned::Of& one = out.heads[begin + from];
-      one.scores = scores_of(*one.head);
+      try {
+        one.scores = scores_of(*one.head);
+      } catch (const std::bad_alloc&) {
+        out_of_memory = true;
+      }
       one.head->worst_row = one.scores.worst_row;
     });
+    if (out_of_memory) throw std::bad_alloc();
     progress.at(0.3 + 0.3 * static_cast<double>(begin + count) / static_cast<double>(out.heads.size()), "heads");
   }
   std::size_t last_over = layers.size();
