@@ -167,6 +167,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   plot.subtitle = "E4M3 normal numbers, " + count_text(static_cast<std::int64_t>(outputs * outputs)) +
                   " dot products a point, bit for bit as each machine sums them; no point: all exact";
   out.plots = {plot};
+  out.data = "made numbers: E4M3 values of normal numbers";
   out.finding = "A dot product of " + k_text + " positive E4M3 values is " + percent_text(chain) +
                 " wrong in one chain on Hopper's FP8 tensor core, " + percent_text(promoted) +
                 " with partial sums in FP32 every 128, and " + percent_text(wide, 2) + " on Blackwell.";

@@ -20,14 +20,27 @@ double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed);  // o
 
 // ---- Softmax of scores that are held in few bits ----
 
-// One head of one sequence: n x d queries and keys.
+// One head of one sequence: n x d queries and m x d keys. Under a causal mask query i sees the keys up to m - n + i: it
+// is the last of them that it belongs to, as with a cache of earlier keys.
 struct Head {
-  std::size_t n = 0, d = 0;
+  std::size_t n = 0, m = 0, d = 0;
   std::vector<float> q, k;
+  bool causal = true;
+  std::size_t number = 0, sequence = 0;  // its place in the layer and in the batch
+  std::size_t worst_row = 0;             // of Scores, where it is known
+
+  std::size_t seen(std::size_t i) const { return causal ? m - n + i + 1 : m; }  // how many keys query i sees
 };
-std::vector<Head> read_heads(const std::string& path);  // tensors that end with attn.q and attn.k; throws Error
 std::vector<Head> made_heads(std::uint64_t seed);
-double largest_score(const std::vector<Head>& heads);  // before 1/sqrt(d), causal
+
+// The scores q.k of a head before they are scaled, without rounding but that of double.
+struct Scores {
+  double largest = 0;         // |q.k| over all pairs: what a product gives before the mask
+  double seen = 0;            // over the pairs that the mask leaves
+  std::size_t worst_row = 0;  // where that one is
+  std::size_t nan_rows = 0;   // of n: softmax of the scores held in FP16 is NaN
+};
+Scores scores_of(const Head& head);
 
 enum class AttentionFunction : std::uint8_t {
   plain,
@@ -36,8 +49,9 @@ enum class AttentionFunction : std::uint8_t {
 };
 struct Holding {
   narrow::Format format;     // of q, k and the scores
-  bool scale_first = false;  // q / sqrt(d) before the product instead of scores / sqrt(d) after it
+  bool scale_first = false;  // q scaled before the product instead of scores after it
   AttentionFunction function = AttentionFunction::plain;
+  double scale = 0;  // of the scores; 0: 1/sqrt(d)
 };
 
 struct Damage {
@@ -45,8 +59,9 @@ struct Damage {
   double error = 0;     // mean over the other rows of the largest error of a probability; NaN when there are none
 };
 
-// The scores of one way of holding them, computed once; then damage when all of them are 2^log2 times larger, that is
-// with q and k both 2^(log2 / 2) times larger.
+// The scores of one way of holding them, computed once, of a part of the rows where a head has many (its worst_row is
+// always one of them); then damage when all of them are 2^log2 times larger, that is with q and k both 2^(log2 / 2)
+// times larger.
 class HeldScores {
  public:
   HeldScores(const std::vector<Head>& heads, const Holding& holding);
@@ -54,8 +69,8 @@ class HeldScores {
 
  private:
   struct Row {
-    std::vector<double> exact, held;  // q.k (of q / sqrt(d) where scale_first), of exact and of rounded q and k
-    double root;                      // sqrt(d) of its head
+    std::vector<double> exact, held;  // q.k (of scaled q where scale_first), of exact and of rounded q and k
+    double scale;                     // of its head
   };
   Holding holding_;
   std::vector<Row> rows_;

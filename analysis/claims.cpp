@@ -61,6 +61,7 @@ class Part : public Progress {
 Outcome run(const Parameters& parameters, Progress& progress) {
   Study study = open_study(parameters);
   Outcome out;
+  out.data = study.recording ? recorded_text("a byte-level GPT in training; and runs made here") : made_text;
   const Claims claims = all_claims();
   std::vector<Judged> judged;
   Table t{"verdicts",
@@ -90,7 +91,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 " depend on the case and " + count(Verdict::wrong) + " are wrong";
   if (counts[static_cast<std::size_t>(Verdict::unmeasured)] > 0) {
     out.finding += "; " + count(Verdict::unmeasured) + " need recordings that are not here";
-    out.notes.push_back("Some recordings of data/ were not found: NARROW_DATA can name the folder.");
+    out.notes.push_back(no_recordings_note("what needs them is not measured"));
   }
   out.finding += ".";
   out.tables = {std::move(t)};
@@ -103,7 +104,7 @@ const Register entered({"claims",
                         "What do tutorials say about mixed precision, and does it hold?",
                         13,
                         {real_parameter("gradient", 1e-8, 1e-40, 1e4, "gradient of the exercise (statement 29)"),
-                         real_parameter("scale", 1024, 1, 1e9, "loss scale of the exercise"),
+                         real_parameter("loss_scale", 1024, 1, 1e9, "loss scale of the exercise"),
                          integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
                          integer_parameter("lm_steps", {100, 200, 600}, 20, 1e6,
                                            "training steps of the language model"),
@@ -125,7 +126,7 @@ Study open_study(const Parameters& parameters) {
   Study study;
   study.recording = load_recording();
   study.logs = load_logs();
-  study.gradient = parameters.real("gradient"), study.scale = parameters.real("scale");
+  study.gradient = parameters.real("gradient"), study.scale = parameters.real("loss_scale");
   study.steps = static_cast<std::uint64_t>(parameters.integer("steps"));
   study.lm_steps = static_cast<std::uint64_t>(parameters.integer("lm_steps"));
   study.seeds = static_cast<std::uint64_t>(parameters.integer("seeds"));

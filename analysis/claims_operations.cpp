@@ -1,7 +1,7 @@
 // Statements about single operations: lost updates, attention scores, and what must stay in FP32.
 #include <algorithm>
 
-#include "attention_model.hpp"
+#include "attention_file.hpp"
 #include "claims.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
@@ -75,9 +75,7 @@ Measurement scores_overflow(const Study& study) {
 // One head of the recorded model, or a made one.
 std::vector<Head> heads() {
   const std::optional<std::string> path = find_data("torch/step300.safetensors");
-  std::vector<Head> all = path ? read_heads(*path) : made_heads(1);
-  all.resize(1);
-  return all;
+  return {path ? read_attention({*path}).layers.at(0).heads.at(0) : made_heads(1).at(0)};
 }
 
 // 16 bits are enough where no probability is off by more than 1 % and no row is NaN.
@@ -85,7 +83,7 @@ constexpr double enough = 0.01;
 
 Measurement attention_in_fp32(const Study&) {
   const std::vector<Head> one = heads();
-  const double largest = largest_score(one);
+  const double largest = scores_of(one[0]).seen;
   if (!(largest > 0 && std::isfinite(largest)))
     return {"the scores of the recorded head are all zero, or not finite", Verdict::unmeasured};
   int larger = 0;  // powers of two by which the scores must grow to pass 65504
@@ -151,8 +149,10 @@ Measurement must_stay_wide(const Study&) {
     const OperationError a = error_of(o.run(*o.on, {&fp16}), exact), b = error_of(o.run(*o.on, {&bf16}), exact);
     needed +=
         a.not_finite > 0 || b.not_finite > 0 || a.relative > needs_factor * half || b.relative > needs_factor * coarse;
-    text += "; " + std::string(o.name) + " " + (a.not_finite > 0 ? share(a.not_finite) + " Inf" : share(a.relative)) +
-            ", " + share(b.relative);
+    const auto lost = [](const OperationError& e) {
+      return e.not_finite > 0 ? share(e.not_finite) + " Inf" : share(e.relative);
+    };
+    text += "; " + std::string(o.name) + " " + lost(a) + ", " + lost(b);
   }
   return {text + "; more than ten times a product's: " + std::to_string(needed) + " of " +
               std::to_string(std::size(operations)),

@@ -44,6 +44,8 @@ Parameter file_parameter(std::string name, std::string help);  // a tensor file;
 
 struct Experiment;
 
+std::string shell_word(const std::string& word);  // as a shell reads it back
+
 // The values for one run, each checked against its declaration when it was made. Asking for a parameter that was not
 // declared, or as another kind, is a mistake of the experiment: std::logic_error.
 class Parameters {
@@ -91,6 +93,7 @@ struct Outcome {
   std::vector<narrow::Table> tables;  // the one that answers the question first
   std::vector<narrow::Plot> plots;    // the same
   std::string finding;                // one sentence with its number, computed
+  std::string data;                   // whose numbers it is about: "grads.npy", "recorded: a GPT at step 300"
   std::vector<std::string> notes;     // what the reader must know: "data/ was not found: synthetic gradients"
 };
 

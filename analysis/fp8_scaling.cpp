@@ -1,9 +1,7 @@
 // What is left of real tensors in FP8 and FP4 under each way of choosing scales, and what do outliers do to it?
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "experiment.hpp"
 #include "inputs.hpp"
@@ -11,6 +9,7 @@
 #include "narrow/scale/block_format_statistics.hpp"
 #include "narrow/scale/delayed_scaling.hpp"
 #include "narrow/scale/quantise.hpp"
+#include "shares.hpp"
 
 namespace analysis {
 namespace {
@@ -45,59 +44,66 @@ constexpr Way ways[] = {
     {"NVFP4 (1x16)", "nvfp4", {}, false, vermilion},
 };
 
-struct Kind {
-  const char* prefix;
-  const char* name;
-};
-constexpr Kind kinds[] = {{"weight.", "weights"},
-                          {"act.", "activations"},
-                          {"grad.", "weight gradients"},
-                          {"actgrad.", "activation gradients"}};
-
 struct Input {
-  std::string kind;  // of kinds, or "tensors" for a file of the user
-  Values values;
+  std::string kind;  // of kind_of_tensor, or "tensors" where the name does not tell
+  Values values;     // finite: an Inf or NaN counts as zero, because it would spoil the scale of its whole block
   std::vector<double> amax_before;  // of the same tensor at earlier recorded steps
   bool is_gradient() const { return kind.find("gradient") != std::string::npos; }
 };
 
+// The amaxes of a tensor at the recorded steps before 300; its name is KIND.TENSOR.
+std::vector<double> recorded_amaxes(const std::optional<Recording>& recording, const std::string& name) {
+  const std::size_t dot = name.find('.');
+  std::vector<double> found;
+  if (!recording || dot == std::string::npos) return found;
+  for (const RecordedPass& p : recording->passes)
+    if (p.step < 300 && p.label == "step " + std::to_string(p.step))
+      for (const RecordedTensor& t : p.tensors)
+        if (t.kind == name.substr(0, dot) && t.name == name.substr(dot + 1)) found.push_back(t.amax);
+  return found;
+}
+
 std::vector<Input> recorded_inputs(const std::string& path) {
-  const std::optional<Recording> recording = load_recording();
   std::vector<Input> inputs;
   for (Values& v : read_values_of(path)) {
-    if (v.rows < 2 || v.name.ends_with(".q") || v.name.ends_with(".k")) continue;
-    for (const Kind& kind : kinds) {
-      if (!v.name.starts_with(kind.prefix)) continue;
-      Input in{kind.name, v, {}};
-      const std::string tensor = v.name.substr(std::string_view(kind.prefix).size());
-      const std::string short_kind = std::string(kind.prefix).substr(0, std::string_view(kind.prefix).size() - 1);
-      if (recording)
-        for (const RecordedPass& p : recording->passes)
-          if (p.step < 300 && p.label == "step " + std::to_string(p.step))
-            for (const RecordedTensor& t : p.tensors)
-              if (t.kind == short_kind && t.name == tensor) in.amax_before.push_back(t.amax);
-      inputs.push_back(std::move(in));
-    }
+    const std::string kind = kind_of_tensor(v.name);
+    if (v.rows >= 2 && !kind.empty() && kind != "attention") inputs.push_back({kind, std::move(v), {}});
   }
   if (inputs.empty())
     throw Error(path + ": no tensor of two rows or more whose name begins with weight., act., grad. or actgrad.");
+  const std::optional<Recording> recording = load_recording();
+  for (Input& in : inputs) in.amax_before = recorded_amaxes(recording, in.values.name);
   return inputs;
 }
 
 std::vector<Input> made_inputs() {
   const auto plain = [](const char* kind, double deviation, std::uint64_t seed) {
-    Input in{kind, {"made", 128, 256, normal_values(128 * 256, deviation, seed), 128}, {}};
-    in.amax_before = {4 * deviation};
-    return in;
+    return Input{kind, {"made", 128, 256, normal_values(128 * 256, deviation, seed)}, {4 * deviation}};
   };
-  Input weights = plain("weights", 0.02, 1), activations = plain("activations", 1, 2);
-  Input grads{"weight gradients", made_gradients(128, 256, -13, 3), {0x1p-6}};
-  Input act_grads{"activation gradients", made_gradients(128, 256, -19, 4), {0x1p-11}};
-  return {weights, activations, grads, act_grads};
+  return {plain("weights", 0.02, 1),
+          plain("activations", 1, 2),
+          {"weight gradients", made_gradients(128, 256, -13, 3), {0x1p-6}},
+          {"activation gradients", made_gradients(128, 256, -19, 4), {0x1p-11}}};
+}
+
+// Tensors without a value that is finite and not zero have nothing to lose: they are taken out and returned by name.
+std::vector<std::string> clean(std::vector<Input>& inputs, NotFinite& not_finite) {
+  std::vector<std::string> empty;
+  for (Input& in : inputs) {
+    not_finite.add(in.values);
+    bool has_values = false;
+    for (float& x : in.values.data) {
+      if (!std::isfinite(x)) x = 0;
+      has_values = has_values || x != 0;
+    }
+    if (!has_values) empty.push_back(in.values.name), in.values.data.clear();
+  }
+  std::erase_if(inputs, [](const Input& in) { return in.values.data.empty(); });
+  return empty;
 }
 
 struct Left {
-  double sqnr_db = 0, zero = 0, saturated = 0;  // shares of the non-zero values
+  double sqnr_db = 0, zero = 0, saturated = 0;  // zero, saturated: shares of the non-zero values
 };
 
 Left shares(const FormatStatistics& s, const InputStatistics& input) {
@@ -128,12 +134,28 @@ Left evaluate(const Way& way, const Input& in) {
 
 // ---- Outliers: a few elements are 2^k times larger; what happens to the others? ----
 
+// At least one where any are asked for; nothing where none are, or where no other value that is not zero is left.
+std::vector<bool> choose_outliers(const Values& v, double share, std::uint64_t seed) {
+  if (share == 0) return {};
+  std::vector<bool> is_outlier(v.data.size());
+  for (std::size_t i = 0; i < v.data.size(); ++i) is_outlier[i] = uniform(seed, i) < share;
+  const auto nonzero = [&](bool outliers) {
+    for (std::size_t i = 0; i < v.data.size(); ++i)
+      if (is_outlier[i] == outliers && v.data[i] != 0) return true;
+    return false;
+  };
+  if (!nonzero(true))
+    is_outlier[static_cast<std::size_t>(std::find_if(v.data.begin(), v.data.end(), [](float x) { return x != 0; }) -
+                                        v.data.begin())] = true;
+  return nonzero(false) ? is_outlier : std::vector<bool>{};
+}
+
 // The outliers themselves are large and always come out well: only the rest counts.
-double sqnr_beside_outliers(const Way& way, const Values& v, double share, int outlier_log2, std::uint64_t seed) {
+double sqnr_beside_outliers(const Way& way, const Values& v, const std::vector<bool>& is_outlier, int outlier_log2) {
+  constexpr float most = std::numeric_limits<float>::max();
   std::vector<float> data = v.data;
-  std::vector<bool> is_outlier(data.size());
   for (std::size_t i = 0; i < data.size(); ++i)
-    if (uniform(seed, i) < share) is_outlier[i] = true, data[i] = std::ldexp(data[i], outlier_log2);
+    if (is_outlier[i]) data[i] = std::clamp(std::ldexp(data[i], outlier_log2), -most, most);
   const std::vector<float> back = dequantise(quantise(data, v.rows, v.cols, require_block_format(way.block)));
   double error = 0, signal = 0;
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -141,30 +163,111 @@ double sqnr_beside_outliers(const Way& way, const Values& v, double share, int o
     const double x = static_cast<double>(data[i]), e = static_cast<double>(back[i]) - x;
     error += e * e, signal += x * x;
   }
-  return 10 * std::log10(signal / error);
+  return 10 * std::log10(signal / error);  // NaN where a value became Inf or NaN
 }
 
-double mean_of(const std::vector<double>& v) {
-  return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
+struct OutlierStudy {
+  Table table;
+  Panel panel;
+  std::string note;
+};
+
+// In the largest of the activations, where large models have them; in the largest tensor where there are none.
+OutlierStudy study_outliers(const std::vector<Input>& inputs, double share, std::uint64_t seed, Progress& progress) {
+  const Input* chosen = &inputs[0];
+  for (const Input& in : inputs) {
+    const bool here = in.kind == "activations", there = chosen->kind == "activations";
+    if (here != there ? here : in.values.data.size() > chosen->values.data.size()) chosen = &in;
+  }
+  const std::vector<bool> is_outlier = choose_outliers(chosen->values, share, seed);
+  if (is_outlier.empty())
+    return {{}, {}, "No outliers were made: outliers=0, or " + chosen->values.name + " has too few values."};
+  const double made = static_cast<double>(std::count(is_outlier.begin(), is_outlier.end(), true));
+  const std::string part = percent_text(made / static_cast<double>(is_outlier.size()), 2);
+  OutlierStudy out;
+  out.table = {
+      "outliers",
+      "Signal to quantisation noise of the other values when " + part + " of " + chosen->values.name + " are larger",
+      {power_column("outliers are larger by")},
+      {},
+      "a dash: no error, or undefined",
+      {}};
+  out.panel.title = "beside outliers, " + part + " of the values";
+  out.panel.x = {"outliers are larger by", "", AxisScale::exponent_of_two, 0.0, 14.0, {}, {}};
+  out.panel.y = {"SQNR of the other values", "dB", AxisScale::linear, 0.0, {}, {}, {}};
+  std::vector<const Way*> shown;
+  for (const Way& way : ways)
+    if (way.colour != automatic) {
+      shown.push_back(&way);
+      out.table.columns.push_back(fixed_column(way.name, "dB", 1));
+      out.panel.series.push_back({way.name, Draw::line, {}, {}, {}, {}, {}, way.colour});
+    }
+  std::vector<double> first(shown.size()), last(shown.size());
+  for (int k = 0; k <= 14; ++k) {
+    std::vector<Cell> row = {std::ldexp(1.0, k)};
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      last[i] = sqnr_beside_outliers(*shown[i], chosen->values, is_outlier, k);
+      if (k == 0) first[i] = last[i];
+      row.push_back(db_cell(last[i]));
+      out.panel.series[i].x.push_back(k);
+      out.panel.series[i].y.push_back(std::isfinite(last[i]) ? last[i] : std::nan(""));
+    }
+    out.table.add(row);
+    progress.at(0.4 + 0.6 * k / 14, "outliers");
+  }
+  const auto change = [&](std::size_t i) { return "from " + db_text(first[i]) + " to " + db_text(last[i]); };
+  out.note = "Outliers 2^14 times larger take the other values of " + chosen->values.name + " " + change(0) +
+             " under one E4M3 scale a tensor, " + change(3) + " under MXFP8 and " + change(5) + " under NVFP4.";
+  return out;
+}
+
+// ---- Means over the tensors of a kind ----
+
+struct Means {
+  double sqnr_db = std::nan(""), zero = std::nan(""), saturated = 0;  // NaN: undefined, or not tried
+};
+
+// Tensors without error have no finite ratio: the mean is of the others, and no error where there are none. One that
+// is undefined makes the mean undefined.
+Means means_of(const std::vector<Left>& tensors) {
+  double db = 0, zero = 0, saturated = 0, counted = 0;
+  for (const Left& left : tensors) {
+    zero += left.zero, saturated += left.saturated;
+    if (!std::isinf(left.sqnr_db)) db += left.sqnr_db, counted += 1;
+  }
+  if (tensors.empty()) return {};
+  return {counted == 0 ? std::numeric_limits<double>::infinity() : db / counted,
+          zero / static_cast<double>(tensors.size()), saturated / static_cast<double>(tensors.size())};
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   std::vector<Input> inputs;
-  std::string what = "Tensors of a byte-level GPT at training step 300";
   const std::string& file = parameters.text("tensors");
+  std::string unread;
   if (!file.empty()) {
-    for (Values& v : read_values_of(file)) inputs.push_back({"tensors", std::move(v), {}});
-    what = file.substr(file.find_last_of('/') + 1);
+    for (Values& v : read_values_of(file, "", &unread)) {
+      const std::string kind = kind_of_tensor(v.name);
+      inputs.push_back({kind.empty() ? "tensors" : kind, std::move(v), {}});
+    }
+    out.data = file_text(file);
   } else if (const std::optional<std::string> path = find_data("torch/step300.safetensors"); path) {
     inputs = recorded_inputs(*path);
+    out.data = recorded_text("tensors of a byte-level GPT at training step 300");
   } else {
     inputs = made_inputs();
-    what = "Made tensors, not recorded ones";
+    out.data = made_text;
     out.notes.push_back(no_recordings_note("the tensors are made of normal numbers"));
   }
+  NotFinite not_finite;
+  const std::vector<std::string> empty = clean(inputs, not_finite);
+  if (inputs.empty())
+    throw Error((file.empty() ? "the recording" : file) +
+                ": every value is zero, Inf or NaN; there is nothing to scale" +
+                (not_finite.any() ? " (" + not_finite.text() + ")" : ""));
   std::vector<std::string> present;
-  for (const char* kind : {"weights", "activations", "weight gradients", "activation gradients", "tensors"})
+  for (const char* kind :
+       {"weights", "activations", "attention", "weight gradients", "gradients", "activation gradients", "tensors"})
     if (std::any_of(inputs.begin(), inputs.end(), [&](const Input& in) { return in.kind == kind; }))
       present.emplace_back(kind);
 
@@ -172,7 +275,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       "by_tensor",
       "What is left of each tensor under each way of scaling",
       {text_column("scaling"), text_column("kind"), text_column("tensor"), real_column("SQNR", "dB", 4),
-       real_column("zero", "%", 3), real_column("beyond the range", "%", 3)},
+       real_column("zero", "%", 3), real_column("beyond the range", "%", 3), text_column("remark")},
       {},
       "zero and beyond the range: shares of the non-zero values; delayed: the scale of the largest value at the "
       "recorded steps before, E4M3 for weights and activations, E5M2 for gradients",
@@ -181,7 +284,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 "Signal to quantisation noise, mean over the tensors of a kind",
                 {text_column("scaling"), fixed_column("bits", "", 2)},
                 {},
-                "bits: stored bits an element, scales of blocks included",
+                "bits: stored bits an element, scales of blocks included; tensors that come out exactly have no ratio "
+                "and are not in the mean",
                 {}};
   for (const std::string& kind : present) {
     summary.columns.push_back(fixed_column(kind, "dB", 1));
@@ -192,88 +296,61 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   map.x.categories = present;
   map.cells = {"SQNR", "dB", false, 3};
   Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
-  std::vector<std::vector<Left>> means(std::size(ways), std::vector<Left>(present.size()));
+  std::vector<std::vector<Means>> means(std::size(ways), std::vector<Means>(present.size()));
   for (std::size_t w = 0; w < std::size(ways); ++w) {
     progress.at(0.4 * static_cast<double>(w) / std::size(ways), ways[w].name);
     const std::optional<BlockFormat> block = ways[w].block == nullptr ? std::nullopt : find_block_format(ways[w].block);
     std::vector<Cell> row = {std::string(ways[w].name), block ? block->bits_per_element() : 8.0};
     for (std::size_t k = 0; k < present.size(); ++k) {
-      std::vector<double> db, zero;
+      std::vector<Left> tensors;
       for (const Input& in : inputs) {
         if (in.kind != present[k]) continue;
         if (ways[w].is_delayed && in.amax_before.empty()) continue;  // nothing is known of earlier steps
-        const Left left = evaluate(ways[w], in);
-        by_tensor.add(
-            {std::string(ways[w].name), in.kind, in.values.name, left.sqnr_db, 100 * left.zero, 100 * left.saturated});
-        if (std::isfinite(left.sqnr_db)) db.push_back(left.sqnr_db);  // not the tensors that come out exactly
-        zero.push_back(left.zero);
+        tensors.push_back(evaluate(ways[w], in));
+        const Left& left = tensors.back();
+        by_tensor.add({std::string(ways[w].name), in.kind, in.values.name, db_cell(left.sqnr_db), 100 * left.zero,
+                       100 * left.saturated, std::isfinite(left.sqnr_db) ? Cell{} : Cell{db_text(left.sqnr_db)}});
       }
-      if (zero.empty()) {
-        row.insert(row.end(), {Cell{}, Cell{}});
+      const Means m = means[w][k] = means_of(tensors);
+      row.insert(row.end(), {db_cell(m.sqnr_db), db_cell(100 * m.zero)});
+      if (!std::isfinite(m.sqnr_db)) {
+        if (!tensors.empty())
+          map.notes.push_back({static_cast<double>(k) - 0.42, static_cast<double>(w), db_text(m.sqnr_db), ink});
         continue;
       }
-      means[w][k] = {db.empty() ? std::numeric_limits<double>::infinity() : mean_of(db), mean_of(zero), 0};
-      row.insert(row.end(), {means[w][k].sqnr_db, 100 * means[w][k].zero});
       cells.x.push_back(static_cast<double>(k));
       cells.y.push_back(static_cast<double>(w));
-      cells.value.push_back(means[w][k].sqnr_db);
+      cells.value.push_back(m.sqnr_db);
     }
     summary.add(row);
     map.y.categories.emplace_back(ways[w].name);
   }
   map.series = {cells};
+  const OutlierStudy study = study_outliers(inputs, parameters.real("outliers"),
+                                            static_cast<std::uint64_t>(parameters.integer("seed")), progress);
 
-  // Outliers are put into the activations, where large models have them.
-  const Input* activations = &inputs[0];
-  for (const Input& in : inputs)
-    if (in.kind == "activations" &&
-        (activations->kind != "activations" || in.values.data.size() > activations->values.data.size()))
-      activations = &in;
-  const double share = parameters.real("outliers");
-  const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
-  Table outliers{"outliers",
-                 "Signal to quantisation noise of the other values when " + percent_text(share) + " of " +
-                     activations->values.name + " are larger",
-                 {power_column("outliers are larger by")},
-                 {},
-                 "",
-                 {}};
-  Panel lines;
-  lines.title = "beside outliers, " + percent_text(share) + " of the values";
-  lines.x = {"outliers are larger by", "", AxisScale::exponent_of_two, 0.0, 14.0, {}, {}};
-  lines.y = {"SQNR of the other values", "dB", AxisScale::linear, 0.0, {}, {}, {}};
-  std::vector<const Way*> shown;
-  for (const Way& way : ways)
-    if (way.colour != automatic) {
-      shown.push_back(&way);
-      outliers.columns.push_back(fixed_column(way.name, "dB", 1));
-      lines.series.push_back({way.name, Draw::line, {}, {}, {}, {}, {}, way.colour});
-    }
-  std::vector<double> first(shown.size()), last(shown.size());
-  for (int k = 0; k <= 14; ++k) {
-    std::vector<Cell> row = {std::ldexp(1.0, k)};
-    for (std::size_t i = 0; i < shown.size(); ++i) {
-      last[i] = sqnr_beside_outliers(*shown[i], activations->values, share, k, seed);
-      if (k == 0) first[i] = last[i];
-      row.push_back(last[i]);
-      lines.series[i].x.push_back(k), lines.series[i].y.push_back(last[i]);
-    }
-    outliers.add(row);
-    progress.at(0.4 + 0.6 * k / 14, "outliers");
-  }
-
-  const std::size_t k = present.size() - 1;  // activation gradients, or the only kind
-  Plot plot{"sqnr", "", what, {map, lines}, 2, 460, ""};
-  plot.title = "Unscaled E4M3 zeroes " + percent_text(means[0][k].zero) + " of the " + present[k] +
-               "; 1x128 scales give " + fixed_text(means[7][k].sqnr_db, 1) + " dB";
-  out.plots = {plot};
-  out.tables = {summary, outliers, by_tensor};
+  const auto lost = [&](std::size_t kind) { return means[0][kind].zero + means[0][kind].saturated; };
+  std::size_t k = 0;  // the kind that loses most without a scale
+  for (std::size_t i = 0; i < present.size(); ++i)
+    if (lost(i) >= lost(k)) k = i;
+  const std::string clipped =
+      means[0][k].saturated > 0 ? " and clips " + percent_text(means[0][k].saturated) + " at 448" : "";
+  Plot plot{"sqnr", "", out.data, {map}, 1, 460, ""};
+  plot.title = "Unscaled E4M3 zeroes " + percent_text(means[0][k].zero) + " of the " + present[k] + clipped +
+               "; with 1x128 scales: " + db_text(means[7][k].sqnr_db);
+  out.tables = {summary};
+  if (!study.table.name.empty())
+    plot.panels.push_back(study.panel), plot.columns = 2, out.tables.push_back(study.table);
+  out.tables.push_back(by_tensor);
   out.finding = "Without a scale E4M3 turns " + percent_text(means[0][k].zero) + " of the " + present[k] +
-                " into zero; one scale a tensor gives " + fixed_text(means[2][k].sqnr_db, 1) + " dB, MXFP8 " +
-                fixed_text(means[8][k].sqnr_db, 1) + " dB, NVFP4 " + fixed_text(means[11][k].sqnr_db, 1) + " dB.";
-  out.notes.push_back("Outliers 2^14 times larger cost the other values " + fixed_text(first[0] - last[0], 1) +
-                      " dB under one E4M3 scale a tensor, " + fixed_text(first[3] - last[3], 1) +
-                      " dB under MXFP8 and " + fixed_text(first[5] - last[5], 1) + " dB under NVFP4.");
+                " into zero" + clipped + "; one scale a tensor: " + db_text(means[2][k].sqnr_db) +
+                ", MXFP8: " + db_text(means[8][k].sqnr_db) + ", NVFP4: " + db_text(means[11][k].sqnr_db) +
+                (not_finite.any() ? "; taken as zero: " + not_finite.text() + " in the data." : ".");
+  if (not_finite.any()) plot.subtitle += "; " + not_finite.text() + " taken as zero";
+  out.notes.push_back(study.note);
+  if (!empty.empty()) out.notes.push_back("Left out, because every value is zero, Inf or NaN: " + list_of(empty) + ".");
+  if (!unread.empty()) out.notes.push_back(unread);
+  out.plots = {plot};
   return out;
 }
 

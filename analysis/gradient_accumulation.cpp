@@ -31,7 +31,7 @@ struct Contributions {
 };
 
 Contributions made_contributions(std::uint64_t seed) {
-  Contributions c{{"made", 64, 2048, std::vector<float>(64 * 2048), 64}, seed};
+  Contributions c{{"made", 64, 2048, std::vector<float>(64 * 2048)}, seed};
   for (std::size_t j = 0; j < c.rows.cols; ++j) {
     const double mean = 0x1p-13 * normal(seed, j);
     for (std::size_t i = 0; i < c.rows.rows; ++i)
@@ -63,17 +63,26 @@ constexpr Accumulator accumulators[] = {
 };
 
 struct Lost {
-  double error = 0;      // root mean square over that of the exact mean
+  double error = 0;      // root mean square over that of the exact mean; NaN where it is undefined
   double unchanged = 0;  // share of the additions of a non-zero gradient that leave the sum as it is
 };
 
+// Undefined once a sum overflowed, and where the exact mean is zero. In units of the largest mean, because squares of
+// the smallest floats need more than a double has.
 double relative_error(const Vector& got, const Vector& exact, double scale) {
-  double error = 0, signal = 0;
+  double error = 0, signal = 0, largest = 0;
+  for (const double x : exact) largest = std::max(largest, std::fabs(x));
   for (std::size_t j = 0; j < got.size(); ++j) {
-    const double e = got[j] / scale - exact[j];
-    error += e * e, signal += exact[j] * exact[j];
+    if (!std::isfinite(got[j])) return std::nan("");
+    const double e = (got[j] / scale - exact[j]) / largest, x = exact[j] / largest;
+    error += e * e, signal += x * x;
   }
-  return std::sqrt(error / signal);
+  return largest == 0 ? std::nan("") : std::sqrt(error / signal);
+}
+
+Cell percent_cell(double share) { return std::isnan(share) ? Cell{} : Cell{100 * share}; }
+std::string wrong_text(double error, int digits = 3) {
+  return std::isnan(error) ? "undefined (Inf, or a mean of zero)" : percent_text(error, digits) + " wrong";
 }
 
 // The sum in double: gradients of 24 bits within 2^20 of each other and at most 4096 of them need 56 bits at the worst,
@@ -167,21 +176,28 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const auto most = static_cast<std::size_t>(parameters.integer("most"));
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
   Contributions c;
-  std::string what;
-  const std::string& file = parameters.text("gradients");
-  const std::optional<std::string> recorded = find_data("torch/micro_batches.safetensors");
-  if (!file.empty() || recorded) {
-    c = {read_values_of(file.empty() ? *recorded : file).front(), seed};
-    what = count_text(static_cast<std::int64_t>(c.rows.rows)) + " recorded micro-batches";
+  const std::string& given = parameters.text("micro_batches");
+  const std::optional<std::string> file = given.empty() ? find_data("torch/micro_batches.safetensors") : given;
+  if (file) {
+    std::string unread;
+    std::vector<Values> all = read_values_of(*file, "", &unread);
+    if (!unread.empty()) out.notes.push_back(unread);
+    c = {std::move(all.front()), seed};
+    out.data = given.empty() ? recorded_text("micro-batches of a byte-level GPT") : file_text(given);
+    if (all.size() > 1)
+      out.notes.push_back("The micro-batches are the rows of " + c.rows.name + ", the first of " +
+                          std::to_string(all.size()) + " tensors; FILE:TENSOR names another.");
+    NotFinite not_finite;
+    not_finite.add(c.rows);
     if (c.rows.rows < 2)
-      throw Error(file + ": " + c.rows.name + " has one row; a row is the gradient of one micro-batch");
-    if (!std::all_of(c.rows.data.begin(), c.rows.data.end(), [](float x) { return std::isfinite(x); }))
-      throw Error(file + ": " + c.rows.name + " has values that are Inf or NaN; gradients to be summed are finite");
+      throw Error(*file + ": " + c.rows.name + " has one row; a row is the gradient of one micro-batch");
+    if (not_finite.any())
+      throw Error(*file + ": " + c.rows.name + " has " + not_finite.text() + "; gradients to be summed are finite");
     if (std::all_of(c.rows.data.begin(), c.rows.data.end(), [](float x) { return x == 0; }))
-      throw Error(file + ": " + c.rows.name + " is zero everywhere; there is nothing to sum");
+      throw Error(*file + ": " + c.rows.name + " is zero everywhere; there is nothing to sum");
   } else {
     c = made_contributions(seed);
-    what = "64 made micro-batches";
+    out.data = made_text;
     out.notes.push_back(no_recordings_note("the micro-batches are made of normal numbers"));
   }
 
@@ -190,8 +206,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
              {integer_column("micro-batches"), text_column("running sum"), real_column("relative error", "%", 3),
               real_column("additions that change nothing", "%", 3)},
              {},
-             "relative error: root mean square over the weights, over that of the exact mean gradient; beyond " +
-                 std::to_string(c.rows.rows) + " the recorded micro-batches are drawn again",
+             "relative error: root mean square over the weights, over that of the exact mean gradient; a dash where a "
+             "sum is Inf or the mean zero; beyond " +
+                 std::to_string(c.rows.rows) + " the micro-batches are drawn again",
              {}};
   Table reduce{"all_reduce",
                "Error of a gradient averaged over ranks",
@@ -217,7 +234,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     const Vector exact = exact_mean(c, n);
     for (std::size_t k = 0; k < std::size(accumulators); ++k) {
       last[k] = accumulate(c, n, accumulators[k], exact);
-      sums.add({static_cast<std::int64_t>(n), std::string(accumulators[k].name), 100 * last[k].error,
+      sums.add({static_cast<std::int64_t>(n), std::string(accumulators[k].name), percent_cell(last[k].error),
                 100 * last[k].unchanged});
       by_batch.series[k].x.push_back(static_cast<double>(n));
       by_batch.series[k].y.push_back(last[k].error);
@@ -227,7 +244,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       const Wire& w = wires[k];
       const double e =
           w.tree ? relative_error(tree_sum(c, 0, n, n, w.format), exact, 1) : ring_error(c, n, w.format, exact);
-      reduce.add({static_cast<std::int64_t>(n), std::string(w.name), 100 * e});
+      reduce.add({static_cast<std::int64_t>(n), std::string(w.name), percent_cell(e)});
       by_rank.series[k].x.push_back(static_cast<double>(n));
       by_rank.series[k].y.push_back(e);
       if (k == 0) ring = e;
@@ -239,21 +256,21 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string n_text = count_text(static_cast<std::int64_t>(used));
   Plot plot{"error",
             "",
-            what + " of a byte-level GPT, " + count_text(static_cast<std::int64_t>(c.width())) + " weights",
+            out.data + ", " + count_text(static_cast<std::int64_t>(c.width())) + " weights",
             {by_batch, by_rank},
             2,
             0,
             ""};
-  if (!file.empty() || !recorded)
-    plot.subtitle = what + ", " + count_text(static_cast<std::int64_t>(c.width())) + " weights";
-  plot.title = "After " + n_text + " micro-batches a BF16 sum is " + percent_text(last[0].error) + " wrong, FP16 " +
-               percent_text(last[3].error) + ", FP32 " + percent_text(last[5].error, 2);
+  plot.title = "After " + n_text + " micro-batches a BF16 sum is " + wrong_text(last[0].error) + ", an FP16 sum " +
+               wrong_text(last[3].error) + ", FP32 " + wrong_text(last[5].error, 2);
   out.plots = {plot};
   out.tables = {sums, reduce};
-  out.finding = "A gradient summed over " + n_text + " micro-batches is " + percent_text(last[0].error) +
-                " wrong in BF16 and " + percent_text(last[5].error, 2) +
-                " in FP32; a BF16 all-reduce over as many ranks is " + percent_text(ring) + " wrong as a ring, " +
-                percent_text(tree) + " as a tree.";
+  if (used > c.rows.rows)
+    out.notes.push_back("There are " + std::to_string(c.rows.rows) +
+                        " micro-batches; sums of more draw from them again.");
+  out.finding = "A gradient summed over " + n_text + " micro-batches is " + wrong_text(last[0].error) +
+                " in BF16 and " + wrong_text(last[5].error, 2) + " in FP32; a BF16 all-reduce over as many ranks is " +
+                wrong_text(ring) + " as a ring, " + wrong_text(tree) + " as a tree.";
   return out;
 }
 
@@ -261,7 +278,7 @@ const Register entered(
     {"gradient_accumulation",
      "What does a sum of many small gradients lose in a narrow accumulator?",
      5,
-     {file_parameter("gradients", "tensor file; its first floating tensor has a micro-batch in each row"),
+     {file_parameter("micro_batches", "tensor file; its first floating tensor has a micro-batch in each row"),
       integer_parameter("most", {256, 1024, 4096}, 2, 4096, "largest number of micro-batches and of ranks"),
       integer_parameter("seed", 1, 0, 1e15, "seed of the draws and of stochastic rounding")},
      run});

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "narrow/format/find_format.hpp"
+#include "narrow/tensor/auto_scale.hpp"
 
 namespace analysis {
 
@@ -12,6 +14,7 @@ using namespace narrow;
 void Gradients::add(RecordedTensor t) {
   all.merge(t.histogram);
   amax = std::max(amax, t.amax);
+  not_finite.nan += t.histogram.nan.total(), not_finite.inf += t.histogram.inf.total();
   tensors.push_back(std::move(t));
 }
 
@@ -37,25 +40,61 @@ Gradients from_pass(const RecordedPass& pass, std::string_view kind) {
   return g;
 }
 
-Gradients from_values(const std::vector<Values>& values) {
+Gradients from_values(std::vector<Values> values) {
   Gradients g;
-  for (const Values& v : values) {
-    RecordedTensor t{v.name.starts_with("act") ? "actgrad" : "grad", v.name, 0, exponent_histogram(v.data)};
-    for (const float x : v.data)
+  for (Values& v : values) {
+    RecordedTensor t{v.name.starts_with("act") ? "actgrad" : "grad", v.name, 0, exponent_histogram(v.data),
+                     std::move(v.data)};
+    for (const float x : t.values)
       if (std::isfinite(x)) t.amax = std::max(t.amax, std::fabs(static_cast<double>(x)));
+    g.not_finite.beyond_fp32 += v.beyond_fp32;
     g.add(std::move(t));
   }
   return g;
 }
 
 Gradients from_file(const std::string& file) {
-  std::vector<Values> values = read_values_of(file);
+  std::string unread;
+  std::vector<Values> values = read_values_of(file, "", &unread);
   const auto is_named = [](const Values& v) { return v.name.find("grad") != std::string::npos; };
-  if (std::any_of(values.begin(), values.end(), is_named))
-    std::erase_if(values, [&](const Values& v) { return !is_named(v); });
-  Gradients g = from_values(values);
-  g.what = file.substr(file.find_last_of('/') + 1);
+  const std::size_t all = values.size();
+  const auto named = static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_named));
+  if (named > 0) std::erase_if(values, [&](const Values& v) { return !is_named(v); });
+  Gradients g = from_values(std::move(values));
+  g.what = file_text(file);
+  if (named > 0 && named < all)
+    g.notes.push_back("Counted are the " + std::to_string(named) + " of " + std::to_string(all) +
+                      " floating tensors whose names contain grad.");
+  if (named == 0 && all > 1)
+    g.notes.push_back("No name contains grad: all " + std::to_string(all) +
+                      " floating tensors are taken for gradients.");
+  if (!unread.empty()) g.notes.push_back(std::move(unread));
   return g;
+}
+
+std::vector<std::vector<FormatShares>> shares_of(const Gradients& g, std::span<const ScaledFormat> asked) {
+  std::vector<std::vector<FormatShares>> rows;
+  std::vector<FormatShares> sums(asked.size());
+  double everything = 0;
+  for (const RecordedTensor& t : g.tensors) {
+    const auto nonzero = static_cast<double>(nonzero_count(t.histogram));
+    const auto exact = t.values.empty() ? std::vector<ExactShares>{} : exponent_histogram(t.values, asked).shares;
+    std::vector<FormatShares> row(asked.size());
+    for (std::size_t i = 0; i < asked.size() && nonzero > 0; ++i) {
+      row[i] = shares_of(t.histogram, asked[i].to.format, asked[i].scale_log2);
+      if (!exact.empty())
+        row[i] = {static_cast<double>(exact[i].underflow) / nonzero, static_cast<double>(exact[i].subnormal) / nonzero,
+                  static_cast<double>(exact[i].overflow) / nonzero};
+      sums[i].zero += nonzero * row[i].zero, sums[i].subnormal += nonzero * row[i].subnormal;
+      sums[i].overflow += nonzero * row[i].overflow;
+    }
+    everything += nonzero;
+    rows.push_back(std::move(row));
+  }
+  for (FormatShares& s : sums)
+    if (everything > 0) s = {s.zero / everything, s.subnormal / everything, s.overflow / everything};
+  rows.push_back(std::move(sums));
+  return rows;
 }
 
 const RecordedPass* find_pass(const Recording& r, std::string_view label) {
@@ -64,9 +103,36 @@ const RecordedPass* find_pass(const Recording& r, std::string_view label) {
   return nullptr;
 }
 
-int best_scale_log2(double amax) {
+// The choice asks which values a scale loses, and a smaller scale loses what a larger one loses and more: it depends on
+// no more than the largest value and on which binades hold a power of two and which another value, because the largest
+// magnitude that becomes zero is a power of two. One value for each of these stands for all of them.
+int loss_scale_log2(const Gradients& g) {
+  constexpr int lowest = -149, binades = 128 - lowest;  // of floats, subnormal ones included
+  bool power[binades] = {}, other[binades] = {};
+  for (const RecordedTensor& t : g.tensors) {
+    for (const float x : t.values)
+      if (x != 0 && std::isfinite(x)) {
+        const int e = std::ilogb(x);
+        (std::fabs(x) == std::ldexp(1.0f, e) ? power : other)[e - lowest] = true;
+      }
+    for (int e = ExponentHistogram::min_exponent; t.values.empty() && e <= ExponentHistogram::max_exponent; ++e)
+      other[e - lowest] = other[e - lowest] || t.histogram.binade(e).total() > 0;
+  }
+  std::vector<float> all{static_cast<float>(g.amax)};
+  for (int i = 0; i < binades; ++i) {
+    if (power[i]) all.push_back(std::ldexp(1.0f, i + lowest));
+    if (other[i]) all.push_back(std::min(std::ldexp(1.5f, i + lowest), static_cast<float>(g.amax)));
+  }
+  std::vector<std::byte> bytes(all.size() * sizeof(float));
+  std::memcpy(bytes.data(), all.data(), bytes.size());
+  const Tensor tensor = make_tensor({"magnitudes", *find_element_type("F32"), {all.size()}}, std::move(bytes));
+  const FormatCast to{"fp16"_fmt};
+  return std::ilogb(auto_scales({&tensor, 1}, {&to, 1})[0].scale);
+}
+
+int largest_scale_log2(double amax) {
   constexpr double overflows_from = 65520;  // half a quantum above 65504: the first value that rounds to Inf
-  constexpr int most = 60;                  // all gradients are zero, or as good as
+  constexpr int most = 127;                 // of a float; all gradients are zero, or as good as
   int k = most;
   while (k > -most && std::ldexp(amax, k) >= overflows_from) --k;
   return k;

@@ -1,94 +1,130 @@
 // Reads the recordings, checks them as any file from outside, and makes numbers where there is no file.
 #include "inputs.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
+#include "narrow/report/table.hpp"
+#include "narrow/tensor/row_major.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 
 namespace analysis {
 
 using Json = nlohmann::json;
 
-namespace {
-
-// share/narrow/data beside the bin/ of this program: an installation that was moved. Empty where the system does not
-// tell.
-std::string beside_program() {
-  std::error_code unknown;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return unknown ? "" : (program.parent_path().parent_path() / "share/narrow/data").string();
-}
-
-}  // namespace
-
-std::optional<std::string> find_data(const std::string& name) {
-  const char* chosen = std::getenv("NARROW_DATA");
-  if (chosen != nullptr && *chosen == 0) return {};
-  const std::string folders[] = {chosen == nullptr ? "" : chosen, NARROW_SOURCE_DATA, NARROW_INSTALLED_DATA,
-                                 beside_program()};
-  for (const std::string& folder : folders) {
-    std::error_code unreadable;
-    if (folder.empty()) continue;
-    const std::string path = folder + "/" + name;
-    if (std::filesystem::is_regular_file(path, unreadable)) return path;
-  }
-  return {};
-}
-
 std::string no_recordings_note(std::string_view instead) {
-  return "The recordings (data/torch) were not found, so " + std::string(instead) +
-         "; NARROW_DATA can name the folder data.";
+  return "NARROW_DATA is set to nothing, so " + std::string(instead) + " instead of the recordings.";
 }
+
+std::string recorded_text(std::string_view what) {
+  const char* chosen = std::getenv("NARROW_DATA");
+  return chosen == nullptr ? "recorded: " + std::string(what) : "the recordings in " + std::string(chosen);
+}
+
+std::string file_text(const std::string& file) { return file.substr(file.find_last_of('/') + 1); }
 
 namespace {
 
-Values values_of(const narrow::Tensor& tensor) {
-  Values v{tensor.name, 1, static_cast<std::size_t>(tensor.values()), {}, 1};
+Values values_of(const narrow::Tensor& stored) {
+  const narrow::Tensor tensor = narrow::row_major(stored);
+  Values v{tensor.name, 1, static_cast<std::size_t>(tensor.values()), {}};
+  v.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  if (!v.shape.empty()) v.shape.back() *= static_cast<std::size_t>(tensor.type.values());  // complex: two values
   if (tensor.shape.size() > 1 && tensor.shape.back() > 0) {
     v.cols = static_cast<std::size_t>(tensor.shape.back()) * static_cast<std::size_t>(tensor.type.values());
     v.rows = static_cast<std::size_t>(tensor.values()) / v.cols;
-    v.group = static_cast<std::size_t>(tensor.shape[tensor.shape.size() - 2]);
   }
   v.data.resize(v.rows * v.cols);
-  narrow::read_values(tensor, 0, std::span<float>(v.data));
+  if (tensor.type.format.width() <= 32) {
+    narrow::read_values(tensor, 0, std::span<float>(v.data));
+    return v;
+  }
+  std::vector<double> wide(v.data.size());
+  narrow::read_values(tensor, 0, std::span<double>(wide));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    v.data[i] = static_cast<float>(wide[i]);
+    v.beyond_fp32 += std::isfinite(wide[i]) && !std::isfinite(v.data[i]);
+    v.below_fp32 += wide[i] != 0 && v.data[i] == 0;
+  }
   return v;
+}
+
+void append_name(std::string& names, const narrow::Tensor& tensor) {
+  constexpr std::size_t enough = 200;
+  if (names.size() < enough)
+    names += (names.empty() ? "" : ", ") + tensor.name + " (" + std::string(tensor.type.name) +
+             (tensor.values() == 0 ? ", no values)" : ")");
+  else if (!names.ends_with(" ...")) names += " ...";
 }
 
 }  // namespace
 
-std::vector<Values> read_values_of(const std::string& file, std::string_view part) {
+std::vector<Values> read_values_of(const std::string& file, std::string_view part, std::string* unread) {
   const auto [path, only] = narrow::split_file_and_name(file);
-  std::vector<Values> found;
   if (!only.empty()) {
     const narrow::Tensor tensor = narrow::open_tensor(file);
     if (!tensor.type.has_format())
       throw narrow::Error(file + ": elements are " + std::string(tensor.type.name) + ", not floating");
-    found.push_back(values_of(tensor));
-    return found;
+    if (tensor.values() == 0) throw narrow::Error(file + ": the tensor has no values");
+    return {values_of(tensor)};
   }
   const narrow::TensorFile opened = narrow::open_tensor_file(path);
-  if (!opened.unreadable.empty())
-    throw narrow::Error(path + ": " + opened.unreadable[0].name + ": " + opened.unreadable[0].why);
-  std::string names;
+  std::vector<Values> found;
+  std::string names, skipped;
   for (const narrow::Tensor& tensor : opened.tensors) {
-    if (tensor.type.has_format() && tensor.values() > 0 && tensor.name.find(part) != std::string::npos)
-      found.push_back(values_of(tensor));
-    if (names.size() < 200)
-      names += (names.empty() ? "" : ", ") + tensor.name + " (" + std::string(tensor.type.name) + ")";
+    const bool readable = tensor.type.has_format() && tensor.values() > 0;
+    if (readable && tensor.name.find(part) != std::string::npos) found.push_back(values_of(tensor));
+    append_name(names, tensor);
+    if (!readable) append_name(skipped, tensor);
   }
+  for (const auto& [name, why] : opened.unreadable) skipped += (skipped.empty() ? "" : ", ") + name + " (" + why + ")";
   if (found.empty())
-    throw narrow::Error(path + ": no floating tensor" +
+    throw narrow::Error(path + ": no floating tensor with values" +
                         (part.empty() ? "" : " whose name contains '" + std::string(part) + "'") + "; it has " +
                         (names.empty() ? "no tensors" : names));
+  std::uint64_t below = 0;
+  for (const Values& v : found) below += v.below_fp32;
+  if (unread == nullptr) return found;
+  if (!skipped.empty()) *unread = "Not read: " + skipped + ".";
+  if (below > 0)
+    *unread += (unread->empty() ? "" : " ") + std::to_string(below) + " values are zero in FP32 and count as zeros.";
   return found;
+}
+
+void NotFinite::add(const Values& values) {
+  for (const float x : values.data) nan += std::isnan(x), inf += std::isinf(x);
+  beyond_fp32 += values.beyond_fp32;
+}
+
+std::string NotFinite::text() const {
+  const auto counted = [](std::uint64_t n) { return narrow::count_text(static_cast<std::int64_t>(n)); };
+  std::string out;
+  if (nan > 0) out = counted(nan) + " NaN";
+  if (inf > beyond_fp32) out += (out.empty() ? "" : " and ") + counted(inf - beyond_fp32) + " Inf";
+  if (beyond_fp32 > 0)
+    out += (out.empty() ? "" : " and ") + counted(beyond_fp32) + (beyond_fp32 == 1 ? " value" : " values") +
+           " beyond FP32";
+  return out;
+}
+
+std::string kind_of_tensor(std::string_view name) {
+  const auto has = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+  };
+  const bool parameter = name.starts_with("weight") || has({".weight", ".bias", "_weight", "_bias"});
+  if (has({"actgrad", "grad_output", "grad_input"})) return "activation gradients";
+  if (has({"grad"})) return parameter || name.starts_with("grad.") ? "weight gradients" : "gradients";
+  if (parameter) return "weights";
+  if (has({"attn", "attention"})) return "attention";
+  return name.starts_with("act.") || has({"activation"}) ? "activations" : "";
 }
 
 const Values* find_values(const std::vector<Values>& all, std::string_view name) {
@@ -240,7 +276,7 @@ std::vector<float> normal_values(std::size_t count, double deviation, std::uint6
 
 Values made_gradients(std::size_t rows, std::size_t cols, int centre, std::uint64_t seed) {
   constexpr double row_spread = 1.5, element_spread = 2.5;  // standard deviations in binades
-  Values v{"made.grad", rows, cols, std::vector<float>(rows * cols), rows};
+  Values v{"made.grad", rows, cols, std::vector<float>(rows * cols)};
   for (std::size_t r = 0; r < rows; ++r) {
     const double row = row_spread * normal(seed + 1, r);
     for (std::size_t c = 0; c < cols; ++c) {

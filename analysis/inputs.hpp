@@ -9,31 +9,52 @@
 #include <vector>
 
 #include "narrow/array/histogram.hpp"
+#include "narrow/report/find_data.hpp"
 
 namespace analysis {
 
 // ---- Files ----
 
-// A file of data/: in the folder that NARROW_DATA names, else in the sources that the program was built from, else
-// where it was installed. Empty when it is in none of them, and always when NARROW_DATA is set to nothing: that asks
-// for made numbers.
-std::optional<std::string> find_data(const std::string& name);  // "torch/logs.json"
+using narrow::find_data;  // "torch/logs.json"; empty when made numbers are asked for
 
 // One note for all experiments that fall back on made numbers.
 std::string no_recordings_note(std::string_view instead);
 
-// The values of one tensor, as rows of its last dimension; `group` of them belong together (its last but one).
+// Whose data an answer is about: "recorded: a GPT at step 300", or the folder that NARROW_DATA names, of which nothing
+// is known here; made numbers; a file without its folder.
+std::string recorded_text(std::string_view what);
+inline constexpr const char* made_text = "made numbers, not recorded ones";
+std::string file_text(const std::string& file);
+
+// The values of one tensor, as rows of its last dimension.
 struct Values {
   std::string name;
   std::size_t rows = 0, cols = 0;
-  std::vector<float> data;
-  std::size_t group = 0;
+  std::vector<float> data;              // in C order
+  std::vector<std::size_t> shape = {};  // as the file has it, of values; empty for made ones
+  std::uint64_t beyond_fp32 = 0;        // finite in the file (FP64), Inf here
+  std::uint64_t below_fp32 = 0;         // not zero in the file, zero here
 };
 
 // The floating tensors of a file whose names contain `part` ("" for all), in the order of the file. Throws Error when
-// the file has none, naming what it has. "FILE:TENSOR" takes that tensor alone.
-std::vector<Values> read_values_of(const std::string& file, std::string_view part = "");
+// the file has none, naming what it has. "FILE:TENSOR" takes that tensor alone. unread gets a note that names the
+// tensors that are not floating or have no values, and counts what is too small for FP32.
+std::vector<Values> read_values_of(const std::string& file, std::string_view part = "", std::string* unread = nullptr);
 const Values* find_values(const std::vector<Values>& all, std::string_view name);  // nullptr when there is none
+
+// What in data is no number that a format could hold. Whoever leaves it out names it.
+struct NotFinite {
+  std::uint64_t nan = 0, inf = 0, beyond_fp32 = 0;  // beyond_fp32: of the Inf, those that the file holds as numbers
+
+  void add(const Values& values);
+  void add(const NotFinite& other) { nan += other.nan, inf += other.inf, beyond_fp32 += other.beyond_fp32; }
+  bool any() const { return nan + inf > 0; }
+  std::string text() const;  // "2 NaN and 1 Inf"; "" where there is none
+};
+
+// weights, activations, weight gradients, activation gradients, gradients, attention: by the names that recorders give;
+// empty where the name does not tell.
+std::string kind_of_tensor(std::string_view name);
 
 // ---- The recorded training run (data/torch/histograms.json, made by record_gpt.py) ----
 
@@ -42,6 +63,7 @@ struct RecordedTensor {
   std::string name;
   double amax = 0;
   narrow::ExponentHistogram histogram;  // magnitudes: all counted as positive
+  std::vector<float> values = {};       // of a tensor file; empty where only the histogram was recorded
 };
 
 struct RecordedPass {

@@ -7,6 +7,7 @@
 #include "inputs.hpp"
 #include "narrow/scale/gradient_model.hpp"
 #include "narrow/scale/trace.hpp"
+#include "shares.hpp"
 #include "training_runs.hpp"
 
 namespace analysis {
@@ -193,11 +194,7 @@ struct Broken {
   std::vector<std::string> collapsed;
 };
 
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : " and ") + name;
-  return text.empty() ? "none" : text;
-}
+std::string list_or_none(const std::vector<std::string>& names) { return names.empty() ? "none" : list_of(names); }
 
 Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t length) {
   Broken out;
@@ -234,9 +231,9 @@ Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t
       out.panel.series.back().dashed = f.colour == orange;  // apex does as torch
     }
   out.panel.marks = {{Along::x, begin, "NaN begins", grey}};
-  out.panel.notes = {{begin + 40, 20, "raise: " + list_of(raise)},
-                     {begin + 40, 13, "hold: " + list_of(hold)},
-                     {begin + 40, 6, "collapse: " + list_of(out.collapsed)}};
+  out.panel.notes = {{begin + 40, 20, "raise: " + list_or_none(raise)},
+                     {begin + 40, 13, "hold: " + list_or_none(hold)},
+                     {begin + 40, 6, "collapse: " + list_or_none(out.collapsed)}};
   return out;
 }
 
@@ -247,12 +244,15 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   std::vector<double> amax;
   Recorded recorded;
   if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) {
+    out.data =
+        recorded_text("PyTorch's loss scaler in the training of a byte-level GPT; handwritten digits trained here");
     recorded = replay(logs);
     amax = log->grad_amax;
     out.tables.push_back(recorded.table);
   } else {
     const float pieces[] = {0.01f, 0.02f, 0.03f};
     for (const float a : model_amax(GradientModel::spikes, pieces, 1000, 1)) amax.push_back(static_cast<double>(a));
+    out.data = made_text;
     out.notes.push_back(no_recordings_note("the gradients are made: level, with spikes"));
   }
   const Live live = train_live(static_cast<std::uint64_t>(parameters.integer("steps")), progress);
@@ -271,7 +271,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   plot.panels.push_back(live.panel);
   plot.panels.push_back(broken.panel);
   const std::string collapse =
-      std::to_string(length) + " steps of NaN collapse the scale of " + list_of(broken.collapsed);
+      std::to_string(length) + (length == 1 ? " step" : " steps") + " of NaN gradients " +
+      (length == 1 ? "collapses " : "collapse ") +
+      (broken.collapsed.empty() ? "no scale of the six frameworks" : "the scale of " + list_of(broken.collapsed));
   plot.title = recorded.title;
   if (recorded.finding.empty())
     plot.title = collapse, plot.subtitle = "Made gradients; six frameworks with their defaults";

@@ -200,6 +200,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   };
   const auto loss = [](double x) { return std::isfinite(x) ? fixed_text(x, 2) : std::string("NaN"); };
   Outcome out;
+  out.data = "made weights and updates; handwritten digits that come with narrow, trained here";
   out.tables = {lost, arrived, training};
   out.plots = {{"updates",
                 "BF16 shows no update below " + power(b.all) + " of its weight; its loss ends at " + loss(pure) +
@@ -211,9 +212,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 0,
                 ""}};
   out.finding = "Every update up to " + power(b.all) + " of the weight is lost in BF16 (FP16: " + power(h.all) +
-                "), and some up to " + power(b.some) + " (FP16: " + power(h.some) +
-                "); on digits with a small learning rate pure BF16 ends at loss " + loss(pure) +
-                " where FP32 ends at " + loss(wide) + ", and with stochastic rounding at " + loss(rescued) + ".";
+                "), and some up to " + power(b.some) + " (FP16: " + power(h.some) + "); on digits at " +
+                significant_text(parameters.real("rate"), 3) + " of the usual learning rate pure BF16 ends at loss " +
+                loss(pure) + " where FP32 ends at " + loss(wide) + ", and with stochastic rounding at " +
+                loss(rescued) + ".";
   return out;
 }
 

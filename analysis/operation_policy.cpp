@@ -24,7 +24,6 @@ struct Matrix {
 };
 struct Inputs {
   Matrix logits, residual, branch, normalised, weights;
-  std::string what;
 };
 
 // So many values a tensor must have at least: the longest sum.
@@ -35,6 +34,12 @@ Inputs recorded_inputs(const std::string& path) {
   const auto take = [&](const char* name) {
     const Values* v = find_values(all, name);
     if (v == nullptr) throw Error(path + ": there is no tensor " + name);
+    NotFinite not_finite;
+    not_finite.add(*v);
+    if (not_finite.any())
+      throw Error(path + ": " + name + " has " + not_finite.text() + "; operations are measured on finite numbers");
+    if (std::all_of(v->data.begin(), v->data.end(), [](float x) { return x == 0; }))
+      throw Error(path + ": " + name + " is zero everywhere; there is nothing to measure");
     if (v->data.size() < summed)
       throw Error(path + ": " + name + " has " + std::to_string(v->data.size()) + " values; it needs " +
                   std::to_string(summed) + " or more");
@@ -43,9 +48,8 @@ Inputs recorded_inputs(const std::string& path) {
   const auto same = [&](bool equal, const char* what) {
     if (!equal) throw Error(path + ": " + what);
   };
-  Inputs in{
-      take("act.head"),         take("act.blocks.3.residual"),     take("act.blocks.0.residual"),
-      take("act.blocks.3.ln2"), take("weight.blocks.3.up.weight"), "Tensors of a byte-level GPT at training step 300"};
+  Inputs in{take("act.head"), take("act.blocks.3.residual"), take("act.blocks.0.residual"), take("act.blocks.3.ln2"),
+            take("weight.blocks.3.up.weight")};
   same(in.residual.cols == in.branch.cols && in.residual.data.size() == in.branch.data.size(),
        "act.blocks.3.residual and act.blocks.0.residual differ in shape; they are added and need the same");
   same(in.normalised.cols == in.weights.cols,
@@ -58,7 +62,7 @@ Inputs made_inputs(std::uint64_t seed) {
     const std::vector<float> v = normal_values(128 * 256, deviation, seed + own);
     return Matrix{{v.begin(), v.end()}, 256};
   };
-  return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5), "Made tensors, not recorded ones"};
+  return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5)};
 }
 
 // PyTorch's CUDA autocast: what it runs in FP16, what in FP32, and what it leaves in the type of its inputs.
@@ -104,18 +108,21 @@ const char* list_name(Listed listed) {
 
 Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
-  const std::string& file = parameters.text("tensors");
+  const std::string& file = parameters.text("recording");
   const std::optional<std::string> path = file.empty() ? find_data("torch/step300.safetensors") : file;
   const Inputs in = path ? recorded_inputs(*path) : made_inputs(static_cast<std::uint64_t>(parameters.integer("seed")));
+  out.data = !file.empty() ? file_text(file)
+             : path        ? recorded_text("tensors of a byte-level GPT at training step 300")
+                           : made_text;
   if (!path) out.notes.push_back(no_recordings_note("the tensors are made of normal numbers"));
 
   Table t{"by_operation",
           "Relative error of each operation when every result, sums included, is rounded to one format",
           {text_column("operation"), text_column("autocast runs it in")},
           {},
-          "root mean square error over root mean square of the result in double; not finite: share of results that "
-          "overflowed "
-          "(their error does not count); sums run one after the other in the format, without the FP32 accumulator that "
+          "root mean square error over root mean square of the result in double, undefined (a dash) once a result "
+          "overflowed; not finite: share of results that did; sums run one after the other in the format, without the "
+          "FP32 accumulator that "
           "kernels "
           "usually have; 8-bit products with FP32 sums have a scale a tensor and give BF16",
           {}};
@@ -128,54 +135,62 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
   const std::vector<Operation> operations = operations_on(in);
-  double matmul[2] = {}, softmax[2] = {};  // FP16, BF16
-  // Of what autocast keeps in FP32: the operation that FP16 damages most, and what both formats do to that one.
-  double worst[2] = {};
+  OperationError matmul[2], softmax[2];  // FP16, BF16
+  // Of what autocast keeps in FP32: the operation that FP16 damages most, and what both formats do to that one. To
+  // overflow is worse than any error.
+  OperationError worst[2];
   std::string worst_name;
+  const auto is_worse = [](const OperationError& a, const OperationError& b) {
+    return a.not_finite != b.not_finite ? a.not_finite > b.not_finite : a.relative > b.relative;
+  };
   for (std::size_t o = 0; o < operations.size(); ++o) {
     const Operation& op = operations[o];
     progress.at(static_cast<double>(o) / static_cast<double>(operations.size()), op.name);
     const Numbers reference = op.run({});
     std::vector<Cell> row = {op.name, std::string(list_name(op.listed))};
     const auto y = static_cast<double>(o);
-    double own[2] = {};
+    OperationError own[2];
     for (std::size_t f = 0; f < std::size(formats); ++f) {
       const OperationError e = error_of(op.run({&formats[f].format}), reference);
       row.push_back(std::isnan(e.relative) ? Cell{} : Cell{e.relative});
       row.push_back(100 * e.not_finite);
-      const bool overflowed = e.not_finite > 0;
-      if (overflowed) {
+      if (e.not_finite > 0) {
         map.notes.push_back({static_cast<double>(f) - 0.42, y, percent_text(e.not_finite, 2) + " Inf, NaN", vermilion});
-      } else {
+      } else if (!std::isnan(e.relative)) {
         cells.x.push_back(static_cast<double>(f)), cells.y.push_back(y), cells.value.push_back(e.relative);
       }
       if (f == 1 || f == 2) {
-        own[f - 1] = e.relative;
-        if (o == 0) matmul[f - 1] = e.relative;
-        if (op.name == "softmax") softmax[f - 1] = e.relative;
+        own[f - 1] = e;
+        if (o == 0) matmul[f - 1] = e;
+        if (op.name == "softmax") softmax[f - 1] = e;
       }
     }
-    if (op.listed == Listed::fp32 && own[0] > worst[0]) worst[0] = own[0], worst[1] = own[1], worst_name = op.name;
+    if (op.listed == Listed::fp32 && (worst_name.empty() || is_worse(own[0], worst[0])))
+      worst[0] = own[0], worst[1] = own[1], worst_name = op.name;
     t.add(row);
     map.y.categories.push_back(op.name + "  [" + list_name(op.listed) + "]");
   }
   map.series = {cells};
-  Plot plot{"errors", "", in.what + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1, 560, ""};
-  plot.title = "FP16: a matmul with FP32 sums is " + percent_text(matmul[0], 2) + " off, but a " + worst_name +
-               " values " + percent_text(worst[0], 2);
+  Plot plot{"errors", "", out.data + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1, 560, ""};
+  const auto lost = [](const OperationError& e) {
+    return e.not_finite > 0         ? percent_text(e.not_finite, 2) + " Inf or NaN"
+           : std::isnan(e.relative) ? std::string("undefined")
+                                    : percent_text(e.relative, 2) + " off";
+  };
+  plot.title = "FP16: a matmul with FP32 sums is " + lost(matmul[0]) + ", but " + worst_name + " " + lost(worst[0]);
   out.plots = {plot};
   out.tables = {t};
-  out.finding = "With FP32 sums a matmul is " + percent_text(matmul[0], 2) +
-                " off in FP16; of what autocast keeps in FP32 the worst (" + worst_name + ") would be " +
-                percent_text(worst[0], 2) + " off in FP16 and " + percent_text(worst[1], 2) + " in BF16, softmax " +
-                percent_text(softmax[0], 2) + " and " + percent_text(softmax[1], 2) + ".";
+  out.finding = "With FP32 sums a matmul is " + lost(matmul[0]) +
+                " in FP16; of what autocast keeps in FP32 the worst (" + worst_name + ") would be " + lost(worst[0]) +
+                " in FP16 and " + lost(worst[1]) + " in BF16, softmax " + lost(softmax[0]) + " and " +
+                lost(softmax[1]) + ".";
   return out;
 }
 
 const Register entered({"operation_policy",
                         "What does each operation lose in each format, and why does autocast keep some in FP32?",
                         9,
-                        {file_parameter("tensors",
+                        {file_parameter("recording",
                                         "file with the tensors of data/torch/step300.safetensors instead of it"),
                          integer_parameter("seed", 1, 0, 1e15, "seed of made tensors, when there is no recording")},
                         run});

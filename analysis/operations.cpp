@@ -189,8 +189,10 @@ Numbers matmul_of(std::span<const double> x, std::span<const double> w, std::siz
 }
 
 OperationError error_of(const Numbers& got, const Numbers& reference) {
-  double error = 0, signal = 0, bad = 0;
+  double error = 0, signal = 0, bad = 0, all = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!std::isfinite(reference[i])) continue;
+    all += 1;
     if (!std::isfinite(got[i])) {
       bad += 1;
       continue;
@@ -198,8 +200,7 @@ OperationError error_of(const Numbers& got, const Numbers& reference) {
     const double e = got[i] - reference[i];
     error += e * e, signal += reference[i] * reference[i];
   }
-  const auto all = static_cast<double>(got.size());
-  return {bad == all ? std::nan("") : std::sqrt(error / signal), bad / all};
+  return {bad > 0 || signal == 0 ? std::nan("") : std::sqrt(error / signal), all == 0 ? 0 : bad / all};
 }
 
 }  // namespace analysis

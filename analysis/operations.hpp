@@ -36,7 +36,9 @@ Numbers cross_entropy_of(std::span<const double> x, std::size_t cols,
 Numbers matmul_of(std::span<const double> x, std::span<const double> w, std::size_t k, const narrow::Format* format,
                   bool narrow_sums);
 
-// Root mean square error over root mean square of the reference, and the share of results that are not finite.
+// Root mean square error over root mean square of the reference, and the share of results that are not finite, both of
+// the results whose reference is finite. The error is undefined, NaN, once one of them is not, and where the reference
+// is zero: what overflows would leave the error of the others as that of the whole.
 struct OperationError {
   double relative = 0, not_finite = 0;
 };

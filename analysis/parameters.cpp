@@ -79,7 +79,9 @@ const char* effort_flag(Effort effort) {
   return effort == Effort::fast ? " --fast" : effort == Effort::full ? " --full" : "";
 }
 
-// As a shell reads it back: in single quotes unless every character is harmless.
+}  // namespace
+
+// In single quotes unless every character is harmless.
 std::string shell_word(const std::string& word) {
   const auto harmless = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -90,8 +92,6 @@ std::string shell_word(const std::string& word) {
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
-
-}  // namespace
 
 Parameter integer_parameter(std::string name, ByEffort initial, double low, double high, std::string help) {
   return number_parameter(ParameterKind::integer, std::move(name), initial, low, high, std::move(help));

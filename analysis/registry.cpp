@@ -1,5 +1,6 @@
 // The experiments that registered themselves, and how one is run.
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <stdexcept>
 
@@ -45,10 +46,14 @@ Outcome run_experiment(const Experiment& experiment, const Parameters& parameter
   Outcome outcome = experiment.run(parameters, progress);
   const std::string who = experiment.name;
   if (outcome.finding.empty()) throw std::logic_error(who + " has no finding");
+  if (outcome.data.empty()) throw std::logic_error(who + " does not say whose data it shows");
   if (outcome.tables.empty()) throw std::logic_error(who + " has no table");
   std::set<std::string> names;  // of files
   for (narrow::Table& table : outcome.tables) {
     narrow::check(table);
+    for (auto& row : table.rows)  // what is undefined is no number: a dash, empty in CSV, null in JSON
+      for (narrow::Cell& cell : row)
+        if (const double* x = std::get_if<double>(&cell); x != nullptr && std::isnan(*x)) cell = {};
     if (!names.insert(table.name).second) throw std::logic_error(who + " has two tables called " + table.name);
     table.parameters = parameters.texts();
   }

@@ -8,6 +8,7 @@
 
 #include "narrow/array/histogram.hpp"
 #include "narrow/report/plot.hpp"
+#include "narrow/report/table.hpp"
 
 namespace analysis {
 
@@ -35,14 +36,32 @@ inline FormatShares shares_of(const narrow::ExponentHistogram& h, const narrow::
           static_cast<double>(s.overflow.lower) / all};
 }
 
-// Mean of floor(log2 |x|) over the values that are not zero.
+// Mean of floor(log2 |x|) over the normal FP32 values; NaN where there is none.
 inline double mean_binade(const narrow::ExponentHistogram& h) {
   double sum = 0, count = 0;
   for (int e = narrow::ExponentHistogram::min_exponent; e <= narrow::ExponentHistogram::max_exponent; ++e) {
     sum += e * static_cast<double>(h.binade(e).total());
     count += static_cast<double>(h.binade(e).total());
   }
-  return count == 0 ? 0 : sum / count;
+  return count == 0 ? std::nan("") : sum / count;
+}
+
+// A signal to noise ratio is inf where every value comes out exactly, and undefined (NaN) where there is no signal or a
+// value that was finite overflowed: then it never is the best and never a number.
+inline bool is_better(double sqnr_db, double than) {
+  return !std::isnan(sqnr_db) && (std::isnan(than) || sqnr_db > than);
+}
+inline narrow::Cell db_cell(double sqnr_db) { return std::isfinite(sqnr_db) ? narrow::Cell{sqnr_db} : narrow::Cell{}; }
+inline std::string db_text(double sqnr_db) {
+  return std::isnan(sqnr_db) ? "undefined" : std::isinf(sqnr_db) ? "no error" : narrow::fixed_text(sqnr_db, 1) + " dB";
+}
+
+// "a, b and c".
+inline std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
 }
 
 // The range of a format under a histogram whose axis is the exponent: [2^e, 2^(e+1)) takes the place from e to e + 1.

@@ -78,6 +78,7 @@ narrow::PageSection page_section(const analysis::Experiment& experiment, const a
   section.name = experiment.name;
   section.question = experiment.question;
   section.finding = outcome.finding;
+  section.data = outcome.data;
   section.notes = outcome.notes;
   section.command = command;
   for (const narrow::Plot& plot : outcome.plots)
@@ -93,6 +94,7 @@ Json outcome_json(const analysis::Experiment& experiment, const analysis::Parame
   json["name"] = experiment.name;
   json["question"] = experiment.question;
   json["finding"] = outcome.finding;
+  json["data"] = outcome.data;
   json["notes"] = outcome.notes;
   json["version"] = narrow::version;
   json["command"] = parameters.command();

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "command.hpp"
 #include "narrow/cuda/instruction.hpp"
 #include "narrow/cuda/product.hpp"
+#include "narrow/report/find_data.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
 #include "terminal.hpp"
@@ -33,7 +36,16 @@ void check_plan(const GpuRequest& request) {
   (void)narrow::find_product_type(request.type.value_or("f16"));
 }
 
-int run(const GpuRequest& request) {
+// The recorded products: of the file that was named, else the project's own.
+std::vector<narrow::RecordedProduct> recorded_products(const std::optional<std::string>& named) {
+  const std::string path = named ? *named : narrow::require_data("golden/products.tsv");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw narrow::Error("--learned: cannot read " + narrow::quote(path));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return blame(path, [&] { return narrow::read_recorded_products(text); });
+}
+
+int run(GpuRequest& request) {
   const std::vector<std::string_view> jobs{"check", "record", "bench", "plan"};
   if (request.words.empty()) throw narrow::Error("gpu: what to do is missing; one of check, record, bench, plan M N K");
   const std::string& job = request.words.front();
@@ -45,7 +57,7 @@ int run(const GpuRequest& request) {
   if (job != "plan" && request.words.size() > 1)
     throw narrow::Error("gpu " + job + ": unexpected argument '" + request.words[1] + "'");
   if (request.list) return list_instructions();
-  if (job == "plan") check_plan(request);
+  if (job == "plan") check_plan(request), request.recorded = recorded_products(request.learned);
   return run_gpu(request);
 }
 

@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "narrow/cuda/plan_prediction.hpp"
+
 namespace app {
 
 struct GpuRequest {
   std::vector<std::string> words;  // check, record, bench, plan M N K
   std::optional<std::string> sections, only, dots, seed, scale, folder, type, learned;
+  std::vector<narrow::RecordedProduct> recorded;  // plan: what to foretell from
   bool json = false, list = false, predict = false;
 };
 

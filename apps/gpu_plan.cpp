@@ -1,9 +1,6 @@
 // narrow gpu plan: the plan of a product told before it runs, and then what it was.
 #include "gpu_plan.hpp"
 
-#include <fstream>
-#include <iterator>
-
 #include "command.hpp"
 #include "json_value.hpp"
 #include "narrow/cuda/device.hpp"
@@ -11,26 +8,11 @@
 #include "terminal.hpp"
 
 namespace app {
-namespace {
-
-// The recorded products: the file that was named, else the project's own where it is still in its place.
-std::vector<narrow::RecordedProduct> learned_products(const GpuRequest& request) {
-  const std::string path = request.learned.value_or(NARROW_LEARNED_PRODUCTS);
-  std::ifstream file(path, std::ios::binary);
-  if (!file && !request.learned) return {};
-  if (!file) throw narrow::Error("--learned: cannot read '" + path + "'");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return blame(path, [&] { return narrow::read_recorded_products(text); });
-}
-
-}  // namespace
-
 int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, const narrow::ProductShape& shape,
                  std::uint64_t seed) {
-  const std::vector<narrow::RecordedProduct> learned = learned_products(request);
   narrow::open_device();
   const narrow::ProductAlgorithm algorithm = narrow::choose_algorithm(type, shape);
-  const narrow::PlanPrediction foretold = narrow::predict_plan(learned, type, shape, algorithm);
+  const narrow::PlanPrediction foretold = narrow::predict_plan(request.recorded, type, shape, algorithm);
   Json row;
   row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
   row["algorithm"] = algorithm.text();

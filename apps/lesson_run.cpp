@@ -10,6 +10,7 @@
 #include "json_value.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/plot/process.hpp"
+#include "narrow/report/find_data.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -42,14 +43,14 @@ class ScratchFolder {
 
 // ---- Compiling ----
 
-// The file lesson.flags of the build that this program comes from, else of the package that it was installed with.
+// The file lesson.flags of the package that this program was installed with, else of the build that it comes from.
 std::string flags_file(std::string& prefix) {
   std::error_code fault;
-  if (fs::is_regular_file(NARROW_LESSON_FLAGS, fault)) return NARROW_LESSON_FLAGS;
   const fs::path program = fs::read_symlink("/proc/self/exe", fault);
-  prefix = program.parent_path().parent_path().string();
-  const std::string installed = prefix + "/" NARROW_LESSON_FLAGS_INSTALLED;
-  if (fs::is_regular_file(installed, fault)) return installed;
+  const std::string beside = program.parent_path().parent_path().string();
+  const std::string installed = beside + "/" NARROW_LESSON_FLAGS_INSTALLED;
+  if (fs::is_regular_file(installed, fault)) return prefix = beside, installed;
+  if (fs::is_regular_file(NARROW_LESSON_FLAGS, fault)) return NARROW_LESSON_FLAGS;
   throw narrow::Error("nothing to compile a lesson against: neither " NARROW_LESSON_FLAGS " nor " + installed +
                       " is there; build narrow here, or give the built lesson with --program");
 }
@@ -163,6 +164,13 @@ LessonFault fault_of(const narrow::Finished& ran, const LessonRun& run) {
   return fault;
 }
 
+// A lesson that was compiled here lies in no installation: it is told where this program found the recordings.
+void tell_data_folder() {
+  if (std::getenv("NARROW_DATA") != nullptr) return;
+  for (const std::string& folder : narrow::data_folders())
+    if (std::error_code fault; fs::is_directory(folder, fault)) return void(setenv("NARROW_DATA", folder.c_str(), 1));
+}
+
 }  // namespace
 
 LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
@@ -185,6 +193,7 @@ LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
   }
   const std::string record = scratch.file("record");
   setenv("NARROW_LESSON_RECORD", record.c_str(), 1);
+  tell_data_folder();
   const narrow::Finished ran = narrow::try_process({program}, "", request.run_seconds);
   unsetenv("NARROW_LESSON_RECORD");
   const bool failed = ran.status != 0 || !ran.stopped.empty();

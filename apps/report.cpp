@@ -3,9 +3,13 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "experiment_run.hpp"
 #include "narrow/base/version.hpp"
+#include "narrow/tensor/tensor_file.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
 #include "terminal.hpp"
 #include "write_file.hpp"
 
@@ -15,6 +19,7 @@ namespace {
 using analysis::Experiment;
 
 struct Options {
+  std::vector<std::string> settings;
   std::optional<std::string> folder, only;
   EffortOptions effort;
   bool json = false;
@@ -38,6 +43,39 @@ std::vector<const Experiment*> chosen(const Options& options) {
   return list;
 }
 
+// A setting goes to every experiment that has its parameter. A name that none of them has, a value out of range and a
+// file that is none are refused before any work.
+std::vector<analysis::Parameters> parameters_of(const std::vector<const Experiment*>& list, const Options& options) {
+  std::set<std::string> names;
+  for (const Experiment* e : list)
+    for (const analysis::Parameter& p : e->parameters) names.insert(p.name);
+  const auto name_of = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
+  for (const std::string& setting : options.settings) {
+    if (names.contains(name_of(setting))) continue;
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    const std::string close = narrow::did_you_mean(name_of(setting), {names.begin(), names.end()});
+    throw narrow::Error("report: no experiment of this report has a parameter " + narrow::quote(name_of(setting)) +
+                        "; " + (close.empty() ? "" : "did you mean '" + close + "'? ") + "parameters: " + known);
+  }
+  std::set<std::string> files;
+  std::vector<analysis::Parameters> all;
+  for (const Experiment* e : list) {
+    std::vector<std::string> own;
+    for (const analysis::Parameter& p : e->parameters)
+      for (const std::string& setting : options.settings)
+        if (name_of(setting) == p.name) own.push_back(setting);
+    all.push_back(blame(e->name, [&] { return analysis::Parameters(*e, own, options.effort.effort()); }));
+    for (const analysis::Parameter& p : e->parameters)
+      if (p.kind == analysis::ParameterKind::file && !all.back().text(p.name).empty())
+        files.insert(all.back().text(p.name));
+  }
+  if (files.contains("-"))
+    throw narrow::Error("report: standard input can be read once, and a report may need it more often; give a file");
+  for (const std::string& file : files) (void)narrow::open_tensor_file(narrow::split_file_and_name(file).first);
+  return all;
+}
+
 struct Answer {
   narrow::PageSection section;
   std::vector<ReadyFile> files;
@@ -45,11 +83,10 @@ struct Answer {
 };
 
 // Whatever an experiment throws is its own failure: the others still come.
-Answer answer_of(const Experiment& experiment, analysis::Effort effort, const std::string& folder,
+Answer answer_of(const Experiment& experiment, const analysis::Parameters& parameters, const std::string& folder,
                  const std::string& label) {
   Answer answer;
   const auto start = std::chrono::steady_clock::now();
-  const analysis::Parameters parameters(experiment, {}, effort);
   try {
     const analysis::Outcome outcome = run_with_bar(experiment, parameters, label);
     answer.section = page_section(experiment, outcome, parameters.command(), true);
@@ -67,46 +104,53 @@ Answer answer_of(const Experiment& experiment, analysis::Effort effort, const st
   return answer;
 }
 
-narrow::Page page_of(const Options& options, analysis::Effort effort) {
+narrow::Page page_of(const Options& options) {
+  const analysis::Effort effort = options.effort.effort();
   const char* effort_text = effort == analysis::Effort::fast   ? " --fast"
                             : effort == analysis::Effort::full ? " --full"
                                                                : "";
+  std::string settings;
+  for (const std::string& setting : options.settings) settings += " " + analysis::shell_word(setting);
   narrow::Page page;
   page.title = "What number formats do to training";
   page.introduction =
       "Each line is the answer to one question, measured with bit-exact models of the formats and of the hardware; a "
-      "click leads to the picture, the numbers and the command that makes them again.";
-  page.made_by = std::string("Made by narrow ") + narrow::version + ": narrow report" + effort_text +
+      "click leads to the picture, the numbers and the command that makes them again. Under each line stands whose data "
+      "it is about.";
+  page.made_by = std::string("Made by narrow ") + narrow::version + ": narrow report" + settings + effort_text +
                  (options.only ? " --only " + *options.only : "") +
                  ". The same command gives the same numbers.";
   return page;
 }
 
+// One line, out at once: whoever reads a pipe sees how far it is.
 void print_line(const Answer& answer) {
   const bool colour = use_colour(1);
   const narrow::PageSection& s = answer.section;
   print(paint(s.name, Colour::bold, colour) + "  " +
-        paint(narrow::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "\n  " +
+        paint(narrow::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "  " +
         (s.failure.empty() ? s.finding : paint("failed: " + s.failure, Colour::red, colour)) + "\n");
+  flush_output();
 }
 
 int run(const Options& options) {
   if (!options.folder) throw narrow::Error("report: no folder; for example: narrow report -o report");
   const std::vector<const Experiment*> list = chosen(options);
-  const analysis::Effort effort = options.effort.effort();
+  const std::vector<analysis::Parameters> parameters = parameters_of(list, options);
   make_folder(*options.folder);
 
-  narrow::Page page = page_of(options, effort);
+  narrow::Page page = page_of(options);
   std::vector<ReadyFile> files;
   Json summary = Json::array();
   bool failed = false;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string label = std::to_string(i + 1) + "/" + std::to_string(list.size()) + " " + list[i]->name;
-    Answer answer = answer_of(*list[i], effort, *options.folder, label);
+    Answer answer = answer_of(*list[i], parameters[i], *options.folder, label);
     failed = failed || !answer.section.failure.empty();
     if (!options.json) print_line(answer);
     summary.push_back({{"name", answer.section.name},
                        {"finding", answer.section.finding},
+                       {"data", answer.section.data},
                        {"failure", answer.section.failure.empty() ? Json() : Json(answer.section.failure)},
                        {"seconds", answer.seconds}});
     std::move(answer.files.begin(), answer.files.end(), std::back_inserter(files));
@@ -122,6 +166,8 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
+  arguments.values("KEY=VALUE", options->settings,
+                   "parameters of the experiments, each for all that have it (narrow list): gradients=FILE");
   arguments.option("-o,--output", options->folder, "DIR", "a folder for index.html and the CSV files");
   arguments.option("--only", options->only, "LIST", "these experiments, by comma (default: all)");
   options->effort.declare(arguments);
@@ -132,6 +178,6 @@ Action declare(Arguments& arguments) {
 }  // namespace
 
 const Command report_command{"report", "all experiments as one page with pictures, findings first",
-                             "narrow report -o report --fast", declare};
+                             "narrow report gradients=grads.safetensors -o report --fast", declare};
 
 }  // namespace app

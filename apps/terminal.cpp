@@ -92,9 +92,13 @@ void complain(std::string_view message) {
   print_error("narrow: " + one_line(text) + "\n");
 }
 
-int finish_output(int status) {
+void flush_output() {
   errno = 0;
   if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno != 0 ? errno : EIO;
+}
+
+int finish_output(int status) {
+  flush_output();
   if (output_error == 0 || output_error == EPIPE) return status;
   complain(std::string("standard output: ") + std::strerror(output_error));
   return 2;

@@ -18,6 +18,8 @@ void print(std::string_view text);        // to standard output
 void print_error(std::string_view text);  // to standard error
 void complain(std::string_view message);  // "narrow: message" on standard error, always one readable line
 
+void flush_output();  // what was printed so far goes out
+
 // Flushes. A reader that left is not an error; a full disk is: then it complains and the status becomes 2.
 int finish_output(int status);
 

@@ -40,10 +40,10 @@ std::vector<Gradient> read_gradients(const std::string& path) {
 }
 
 // Of the values that are not zero: which share becomes zero, subnormal or infinite once multiplied?
-struct Fate {
+struct Outcome {
   double zero = 0, subnormal = 0, infinite = 0;
 };
-Fate fate_of(const std::vector<float>& values, const Format& f, double scale = 1) {
+Outcome fate_of(const std::vector<float>& values, const Format& f, double scale = 1) {
   const FormatCast to[] = {{f, {}}};
   const Statistics s = statistics(values, to, scale);
   const auto share = [&](std::uint64_t part) { return s.input.share(part).of_nonzero; };
@@ -71,7 +71,7 @@ Table fates = new_table("In FP16, as they are (shares of the values that are not
 std::vector<float> all, activations;
 double worst = 0;
 for (const Gradient& g : gradients) {
-  const Fate fate = fate_of(g.values, fp16);
+  const Outcome fate = fate_of(g.values, fp16);
   double amax = 0;
   for (const float x : g.values) amax = std::max(amax, std::fabs(static_cast<double>(x)));
   add_row(fates, g.name, amax, 100 * fate.zero, 100 * fate.subnormal);
@@ -147,13 +147,13 @@ Table scales = new_table("All gradients in FP16 against the loss scale",
                           real_column("subnormal", "%", 3), real_column("infinite", "%", 3)});
 int safe = 0;
 for (int k = 0; k <= 28; ++k) {
-  const Fate fate = fate_of(all, fp16, std::ldexp(1.0, k));
+  const Outcome fate = fate_of(all, fp16, std::ldexp(1.0, k));
   if (fate.infinite == 0) safe = k;
   if (k % 4 == 0)
     add_row(scales, std::ldexp(1.0, k), 100 * fate.zero, 100 * fate.subnormal, 100 * fate.infinite);
 }
 table(scales);
-const Fate at_16 = fate_of(all, fp16, 0x1p16), before = fate_of(all, fp16);
+const Outcome at_16 = fate_of(all, fp16, 0x1p16), before = fate_of(all, fp16);
 say("At 2^16 the share that becomes zero falls from {:.2f} % to {:.4f} %. "
     "The largest scale at which nothing overflows is 2^{}.", 100 * before.zero,
     100 * at_16.zero, safe);

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/plot/draw.hpp"
+#include "narrow/report/find_data.hpp"
 #include "narrow/report/table_writers.hpp"
 #include "narrow/text/print.hpp"
 
@@ -306,19 +306,6 @@ std::string fields(narrow::Code code, const narrow::Format& f) {
   return out;
 }
 
-std::string data_file(std::string_view name) {
-  const char* chosen = std::getenv("NARROW_DATA");
-  std::string looked;
-  for (const std::string& folder : {std::string(chosen == nullptr ? "" : chosen), std::string(NARROW_SOURCE_DATA),
-                                    std::string(NARROW_INSTALLED_DATA)}) {
-    if (folder.empty()) continue;
-    const std::string path = folder + "/" + std::string(name);
-    std::error_code unreadable;
-    if (std::filesystem::is_regular_file(path, unreadable)) return path;
-    looked += (looked.empty() ? "" : ", ") + folder;
-  }
-  throw narrow::Error("data/" + std::string(name) + " was not found in " + looked +
-                      "; NARROW_DATA can name the folder data");
-}
+std::string data_file(std::string_view name) { return narrow::require_data(name); }
 
 }  // namespace lesson

@@ -126,8 +126,8 @@ inline void add_point(narrow::Series& series, double x, double y) {
 // "0 01111 0000000000": the fields of a code, those that the format has.
 std::string fields(narrow::Code code, const narrow::Format& format);
 
-// The path of a file in data/: in the folder that NARROW_DATA names, else in the sources, else where it was installed.
-// Throws narrow::Error that says where it looked.
+// The path of a file in data/, found as narrow/report/find_data.hpp says. Throws narrow::Error that says where it
+// looked.
 std::string data_file(std::string_view name);
 
 }  // namespace lesson

@@ -13,7 +13,7 @@ using narrow::operator""_fmt;
 namespace {
 
 // Two positions of size 4. q.k of the second query: with the first key a * b * 4, with the second -a * b * 4.
-Head opposite(float a, float b) { return {2, 4, {a, a, a, a, a, a, a, a}, {b, b, b, b, -b, -b, -b, -b}}; }
+Head opposite(float a, float b) { return {2, 2, 4, {a, a, a, a, a, a, a, a}, {b, b, b, b, -b, -b, -b, -b}}; }
 
 Damage damage(const std::vector<Head>& heads, const Holding& holding, int log2 = 0) {
   return HeldScores(heads, holding).at(log2);
@@ -41,16 +41,36 @@ TEST_CASE("analysis: a score that rounds to infinity makes its row NaN and one b
   CHECK(damage(just, raw, 1).nan_rows == 1);
   CHECK(damage(just, {"bf16"_fmt}, 1).nan_rows == 0);
   CHECK(damage(just, {"fp32"_fmt}, 1).nan_rows == 0);
-  CHECK(largest_score(just) == 65472);
+  CHECK(scores_of(just[0]).largest == 65472);
+  CHECK(scores_of(just[0]).nan_rows == 0);
+  CHECK(scores_of(opposite(128, 128)).nan_rows == 2);
   // sqrt(4) = 2: scaling first buys one bit.
   CHECK(damage(just, {"fp16"_fmt, true}, 1).nan_rows == 0);
   CHECK(damage(just, {"fp16"_fmt, true}, 2).nan_rows == 1);
 }
 
+// Two queries after two cached keys: the first sees three keys, the second all four.
+TEST_CASE("analysis: a query sees the keys that were cached before it and none after it") {
+  const Head h{2, 4, 1, {1, 1}, {5, 7, 3, 65520}};
+  CHECK(h.seen(0) == 3);
+  CHECK(h.seen(1) == 4);
+  const Scores s = scores_of(h);
+  CHECK(s.largest == 65520);
+  CHECK(s.seen == 65520);
+  CHECK(s.worst_row == 1);
+  CHECK(s.nan_rows == 1);
+  Head first = h;
+  first.n = 1, first.q = {1}, first.m = 3;
+  CHECK(scores_of(first).seen == 7);
+  CHECK(damage({h}, {"fp16"_fmt}).nan_rows == 0.5);
+  first.causal = false, first.m = 4;
+  CHECK(scores_of(first).seen == 65520);
+}
+
 TEST_CASE("analysis: minus infinity alone is a probability of zero and no NaN") {
   // The second row sees +x and -x; with q of the other sign the first key gives -Inf, the second +Inf: always one +Inf.
   // A row with one key of -Inf beside a finite one must live.
-  Head h{2, 4, {1, 1, 1, 1, 256, 256, 256, 256}, {-128, -128, -128, -128, 0, 0, 0, 0}};
+  Head h{2, 2, 4, {1, 1, 1, 1, 256, 256, 256, 256}, {-128, -128, -128, -128, 0, 0, 0, 0}};
   CHECK(damage({h}, {"fp16"_fmt}).nan_rows == 0);
   CHECK(damage({h}, {"fp16"_fmt}).error == 0);
 }

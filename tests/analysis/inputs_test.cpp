@@ -168,7 +168,8 @@ TEST_CASE("analysis: a file without floating tensors is refused with what it has
   file += header + std::string(4, '\0');
   const test::WithData data("i.safetensors", file);
   const std::string path = data.folder() + "/i.safetensors";
-  CHECK(error_text([&] { analysis::read_values_of(path); }) == path + ": no floating tensor; it has labels (I32)");
+  CHECK(error_text([&] { analysis::read_values_of(path); }) ==
+        path + ": no floating tensor with values; it has labels (I32)");
   CHECK(error_text([&] { analysis::read_values_of(path + ":labels"); }) ==
         path + ":labels: elements are I32, not floating");
 }

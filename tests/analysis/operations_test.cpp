@@ -50,6 +50,11 @@ TEST_CASE("analysis: the reference of every operation is its formula in double")
 
 TEST_CASE("analysis: what underflows before a logarithm or overflows in exp is not finite") {
   CHECK(error_of(log_of(Numbers{1e-9, 0.5}, {&fp16}), log_of(Numbers{1e-9, 0.5}, {})).not_finite == 0.5);
+  // One of two is Inf: the error of the other is not that of the whole.
+  CHECK(std::isnan(error_of(log_of(Numbers{1e-9, 0.5}, {&fp16}), log_of(Numbers{1e-9, 0.5}, {})).relative));
+  const OperationError beyond = error_of({1, HUGE_VAL}, {1, HUGE_VAL});  // no format could do better
+  CHECK((beyond.relative == 0 && beyond.not_finite == 0));
+  CHECK(std::isnan(error_of({0, 0}, {0, 0}).relative));
   CHECK(error_of(exp_of(Numbers{12}, {&fp16}), exp_of(Numbers{12}, {})).not_finite == 1);
   CHECK(std::isnan(error_of(exp_of(Numbers{12}, {&fp16}), exp_of(Numbers{12}, {})).relative));
   CHECK(error_of(exp_of(Numbers{11}, {&fp16}), exp_of(Numbers{11}, {})).not_finite == 0);

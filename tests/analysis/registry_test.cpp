@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "experiment.hpp"
@@ -17,7 +19,7 @@ Outcome good() {
   t.add({std::string("x")});
   out.tables = {t};
   out.plots = {{.name = "p", .panels = {{}}}};
-  out.finding = "It is 1.";
+  out.finding = "It is 1.", out.data = "made numbers";
   return out;
 }
 
@@ -53,6 +55,16 @@ TEST_CASE("analysis: every file of analysis registers and no two have one name o
     CHECK_MESSAGE(names.count(name) == 1, name);
 }
 
+// report gives a parameter to every experiment that has it.
+TEST_CASE("analysis: a parameter of one name is of one kind in all experiments") {
+  std::map<std::string, std::pair<ParameterKind, std::vector<std::string>>> known;
+  for (const Experiment& e : experiments())
+    for (const Parameter& p : e.parameters) {
+      const auto [before, is_new] = known.emplace(p.name, std::pair{p.kind, p.choices});
+      CHECK_MESSAGE((is_new || before->second == std::pair(p.kind, p.choices)), e.name << " " << p.name);
+    }
+}
+
 TEST_CASE("analysis: an unknown experiment is named with the closest") {
   CHECK(std::string(require_experiment("format_choice").name) == "format_choice");
   try {
@@ -68,10 +80,29 @@ TEST_CASE("analysis: tables carry the parameters of the run") {
   CHECK(run_one().tables[0].parameters == narrow::ParameterTexts{{"n", "7"}});
 }
 
+TEST_CASE("analysis: what is undefined is an empty cell in every table") {
+  chosen = [] {
+    Outcome out = good();
+    out.tables[0].columns.push_back(narrow::real_column("r"));
+    out.tables[0].rows = {{std::string("x"), std::nan("")}, {std::string("y"), 1.0}};
+    return out;
+  };
+  const Table t = run_one().tables[0];
+  CHECK(std::holds_alternative<std::monostate>(t.rows[0][1]));
+  CHECK(std::get<double>(t.rows[1][1]) == 1);
+  chosen = good;
+}
+
 TEST_CASE("analysis: an answer without a finding or without a table is no answer") {
   chosen = [] {
     Outcome out = good();
     out.finding = "";
+    return out;
+  };
+  CHECK_THROWS_AS(run_one(), std::logic_error);
+  chosen = [] {
+    Outcome out = good();
+    out.data = "";
     return out;
   };
   CHECK_THROWS_AS(run_one(), std::logic_error);

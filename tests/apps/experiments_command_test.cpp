@@ -1,6 +1,8 @@
 // What narrow list, run and report print and write, and how they refuse.
 #include <sys/stat.h>
 
+#include <cmath>
+
 #include "tensor_files.hpp"
 
 using namespace test;
@@ -33,8 +35,8 @@ TEST_CASE("apps: list names the experiments with their parameters") {
   }
   const Json one = narrow_json({"list", "format_choice"});
   REQUIRE(one.size() == 1);
-  CHECK(one[0]["parameters"][1]["name"] == "samples");
-  CHECK(one[0]["parameters"][1]["default"].is_number());
+  CHECK(one[0]["parameters"][2]["name"] == "samples");
+  CHECK(one[0]["parameters"][2]["default"].is_number());
   CHECK(contains(run({"list"}).out, "gradient_underflow\n  "));
   check_refused({"list", "format_choic"}, {"did you mean 'format_choice'?"});
 }
@@ -132,7 +134,9 @@ TEST_CASE("apps: the same report twice is the same bit for bit with any number o
 
 TEST_CASE("apps: an experiment that fails is shown as failed and the others still come") {
   const Folder folder;
+  std::filesystem::create_directories(folder / "data/golden");
   std::filesystem::create_directories(folder / "data/torch");
+  std::filesystem::copy(NARROW_DATA "/golden/h200-bench.txt", folder / "data/golden");
   folder.write("data/torch/histograms.json", "{ this is no JSON");
   RunOptions options = with_environment("NARROW_DATA", folder / "data");
   options.limit = std::chrono::seconds(120);
@@ -156,4 +160,72 @@ TEST_CASE("apps: the progress bar names the experiment") {
   const Ran ran = run({"report", "-o", folder.path(), "--fast", "--only", "memory_and_speed"});
   CHECK(ran.err == "");  // standard error is no terminal: no bar
   CHECK(contains(ran.out, "the page: " + folder.path() + "/index.html"));
+}
+
+// Gradients go to the experiments that take gradients, the others show what they always show; the page says which.
+TEST_CASE("apps: report gives its parameters to every experiment that has them and says whose data it shows") {
+  const Folder folder;
+  const std::string grads = folder.write("mine.safetensors", floats_file("w.grad", {1e-9f, 2e-9f, 0.5f, 1.0f}));
+  const std::string only = "gradient_underflow,gradient_accumulation,format_choice,fp8_scaling,memory_and_speed";
+  const Ran ran =
+      run({"report", "gradients=" + grads, "tensors=" + grads, "-o", folder / "out", "--fast", "--only", only});
+  CAPTURE(ran.err);
+  CHECK(ran.status == 0);
+  const std::string page = read_file(folder / "out/index.html");
+  const auto count = [&](const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = page.find(part); at != std::string::npos; at = page.find(part, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("<p class=\"note\">Data: mine.safetensors.</p>") == 3);  // underflow, format choice, FP8
+  CHECK(count("<p class=\"note\">Data: recorded: ") == 2);
+  CHECK(contains(page, "narrow report gradients=" + grads));
+  CHECK(contains(page, "narrow run gradient_underflow gradients=" + grads));
+  const Json json = narrow_json({"report", "gradients=" + grads, "-o", folder / "out", "--fast", "--only",
+                                 "gradient_underflow,memory_and_speed"});
+  CHECK(json["experiments"][0]["data"] == "mine.safetensors");
+  CHECK(json["experiments"][1]["data"].get<std::string>().starts_with("recorded: "));
+}
+
+TEST_CASE("apps: report refuses parameters that no experiment has and files that are none before any work") {
+  const Folder folder;
+  const std::string out = folder / "out";
+  check_refused({"report", "gradient=x.npy", "-o", out, "--only", "gradient_underflow,format_choice"},
+                {"'gradient'", "did you mean 'gradients'?", "parameters: by, gradients, samples, seed, step, tensors"});
+  check_refused({"report", "samples=1e99", "-o", out, "--only", "format_choice"}, {"format_choice", "out of range"});
+  check_refused({"report", "gradients=/nonexistent/g.npy", "-o", out}, {"/nonexistent/g.npy"});
+  check_refused({"report", "gradients=-", "-o", out}, {"standard input"});
+  check_refused({"report", "gradients", "-o", out}, {"gradients=VALUE"});
+  CHECK_FALSE(std::filesystem::exists(out));
+}
+
+// What comes in one piece at the end holds the last line too.
+TEST_CASE("apps: report prints each finding to a pipe when it has it") {
+  const Folder folder;
+  const std::string command = std::string(NARROW_PROGRAM) +
+                              " report --fast --only gradient_underflow,stochastic_rounding -o " + (folder / "out");
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 65536> buffer{};
+  const ssize_t got = read(fileno(pipe), buffer.data(), buffer.size());
+  REQUIRE(got > 0);
+  const std::string first(buffer.data(), static_cast<std::size_t>(got));
+  CHECK(first.starts_with("gradient_underflow  "));
+  CHECK(std::count(first.begin(), first.end(), '\n') == 1);
+  CHECK(!contains(first, "stochastic_rounding"));
+  while (read(fileno(pipe), buffer.data(), buffer.size()) > 0) continue;
+  CHECK(pclose(pipe) == 0);
+}
+
+// The loss scale of the experiment and that of stats follow one rule.
+TEST_CASE("apps: the loss scale that gradient_underflow names is that of stats --scale auto") {
+  const Folder folder;
+  for (const std::vector<float>& values : {std::vector<float>{1, 0x1p-30f}, {1e-9f, 3}, {0.5f}, {70000, 1}}) {
+    const std::string path = folder.write("g.safetensors", floats_file("w.grad", values));
+    const double scale = narrow_json({"stats", path, "--formats", "fp16", "--scale", "auto"})[0]["scale"];
+    const std::string power = "2^" + std::to_string(std::ilogb(scale));
+    const std::string finding = narrow_json({"run", "gradient_underflow", "gradients=" + path})["finding"];
+    CAPTURE(finding);
+    CHECK(contains(finding, scale == 1 ? "no other scale without overflow" : power));
+  }
 }

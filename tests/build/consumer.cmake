@@ -1,13 +1,7 @@
 # Installs the build into a new folder and builds and runs a project that finds it there.
 cmake_minimum_required(VERSION 3.25)
 
-function(step what)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${what} failed:\n${text}")
-  endif()
-  set(text "${text}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 
 file(REMOVE_RECURSE ${WORK})
 set(flags "")

@@ -80,6 +80,7 @@ std::string section_block(const PageSection& s, std::size_t number) {
   if (!s.failure.empty())
     out += "<p class=\"finding failed\"><b>This experiment failed.</b> " + escaped_html(s.failure) + "</p>\n";
   else out += "<p class=\"finding\">" + html_with_powers(s.finding) + "</p>\n";
+  if (!s.data.empty()) out += "<p class=\"note\">Data: " + html_with_powers(s.data) + ".</p>\n";
   for (const std::string& note : s.notes) out += "<p class=\"note\">" + html_with_powers(note) + "</p>\n";
   for (const PagePicture& picture : s.pictures) out += picture_block(picture);
   for (const PageTable& table : s.tables) out += table_block(table);
@@ -96,7 +97,7 @@ std::string found_list(const Page& page) {
                                  : "<span class=\"failed-word\">failed:</span> " + escaped_html(s.failure);
     out += "<li><span class=\"n\">" + std::to_string(i + 1) + "</span><a href=\"#" + escaped_html(s.name) +
            "\"><span class=\"said\">" + said + "</span><span class=\"what\">" + escaped_html(s.name) +
-           "</span></a></li>\n";
+           (s.data.empty() ? "" : " &middot; " + html_with_powers(s.data)) + "</span></a></li>\n";
   }
   return out + "</ol>\n";
 }
@@ -117,6 +118,7 @@ std::string to_html(const Page& page) {
 
 std::string to_markdown(const PageSection& s, const std::vector<std::string>& picture_files) {
   std::string out = "# " + escaped_markdown(s.question) + "\n\n" + escaped_markdown(s.finding) + "\n";
+  if (!s.data.empty()) out += "\nData: " + escaped_markdown(s.data) + ".\n";
   for (const std::string& note : s.notes) out += "\n" + escaped_markdown(note) + "\n";
   for (std::size_t i = 0; i < picture_files.size(); ++i)
     out += "\n![" + (i < s.pictures.size() ? escaped_markdown(s.pictures[i].title) : s.name) + "](" + picture_files[i] +

@@ -1,0 +1,62 @@
+// Tensors of a test as a .safetensors file, and an experiment run on them.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiment.hpp"
+#include "tensor/files.hpp"
+
+namespace test {
+
+struct Stored {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::vector<double> values;
+  std::string type = "F32";  // or F64, I32
+};
+
+inline std::size_t count_of(const std::vector<std::size_t>& shape) {
+  std::size_t count = 1;
+  for (const std::size_t n : shape) count *= n;
+  return count;
+}
+
+inline Stored stored(
+    std::string name, std::vector<std::size_t> shape,
+    const std::function<double(std::size_t)>& value = [](std::size_t i) { return 1.0 + static_cast<double>(i % 7); },
+    std::string type = "F32") {
+  Stored s{std::move(name), std::move(shape), {}, std::move(type)};
+  for (std::size_t i = 0; i < count_of(s.shape); ++i) s.values.push_back(value(i));
+  return s;
+}
+
+inline std::string file_of(const std::vector<Stored>& tensors) {
+  std::string json = "{", data;
+  const auto append = [&](auto x) { data.append(reinterpret_cast<const char*>(&x), sizeof x); };
+  for (const Stored& t : tensors) {
+    const std::size_t begin = data.size();
+    std::string shape;
+    for (const std::size_t n : t.shape) shape += (shape.empty() ? "" : ",") + std::to_string(n);
+    for (const double x : t.values) {
+      if (t.type == "F64") append(x);
+      else if (t.type == "I32") append(static_cast<std::int32_t>(x));
+      else append(static_cast<float>(x));
+    }
+    json += (json.size() > 1 ? ",\"" : "\"") + t.name + "\":{\"dtype\":\"" + t.type + "\",\"shape\":[" + shape +
+            "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+  }
+  return safetensors(json + "}", data);
+}
+
+inline analysis::Outcome run_experiment(const std::string& name, const std::vector<std::string>& settings) {
+  const analysis::Experiment& e = analysis::require_experiment(name);
+  analysis::Progress nobody;
+  return analysis::run_experiment(e, analysis::Parameters(e, settings, analysis::Effort::fast), nobody);
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace test
