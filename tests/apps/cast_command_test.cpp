@@ -204,11 +204,11 @@ TEST_CASE("apps: requests that cast cannot meet are refused") {
   CHECK(!std::filesystem::exists(out));
 }
 
-TEST_CASE("apps: the given file goes to FP16 and back exactly") {
-  if (!has_given_file()) return;
+TEST_CASE("apps: gradients of PyTorch go to FP16 and back exactly") {
   const Folder folder;
+  const std::string given_file = NARROW_DATA "/torch/micro_batches.safetensors";
   const std::string half = folder / "half.safetensors", back = folder / "back.safetensors";
-  check_ran({"cast", given_file, half, "--to", "fp16"}, {"33 tensors cast to fp16 codes in F16"});
+  check_ran({"cast", given_file, half, "--to", "fp16"}, {"1 tensor cast to fp16 codes in F16"});
   check_ran({"cast", half, back, "--to", "fp32"});
   const std::string before = data_of(read_file(given_file)), middle = data_of(read_file(half)),
                     after = data_of(read_file(back));
@@ -228,5 +228,5 @@ TEST_CASE("apps: the given file goes to FP16 and back exactly") {
   CHECK(wrong == 0);
   const Ran equal = run({"compare", back, back});
   CHECK(equal.status == 0);
-  CHECK(contains(equal.out, "33 tensors, none differs"));
+  CHECK(contains(equal.out, "none differs"));
 }

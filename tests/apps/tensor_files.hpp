@@ -66,11 +66,6 @@ inline Json failing_json(std::vector<std::string> arguments) {
   return Json::parse(ran.out);
 }
 
-inline const char* given_file = NARROW_SHARED "/data/torch-gpt/given_step300.safetensors";
-inline bool has_given_file() {
-  if (std::filesystem::exists(given_file)) return true;
-  MESSAGE("skipped: no " << given_file);
-  return false;
-}
+inline const char* given_file = NARROW_DATA "/torch/step300.safetensors";
 
 }  // namespace test

@@ -10,12 +10,7 @@
 using namespace narrow;
 
 TEST_CASE("tensor: a real model is read and written again with the same data") {
-  const std::string path = NARROW_SHARED "/data/torch-gpt/given_step300.safetensors";
-  if (!std::filesystem::exists(path)) {
-    MESSAGE("skipped: the shared data are not beside the project");
-    return;
-  }
-  const TensorFile file = open_tensor_file(path);
+  const TensorFile file = open_tensor_file(NARROW_DATA "/torch/step300.safetensors");
   REQUIRE(!file.tensors.empty());
   const test::Folder folder;
   TensorWriter writer(folder / "again.safetensors", {file.tensors.begin(), file.tensors.end()}, file.metadata);
