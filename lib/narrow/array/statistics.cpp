@@ -17,11 +17,13 @@ Share InputStatistics::share(std::uint64_t part) const {
 }
 
 double FormatStatistics::sqnr_db() const {
+  const DefaultFloats guard;
   if (squared_error == 0) return signal == 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
   return 10 * std::log10(signal / squared_error);
 }
 
 void Statistics::merge(const Statistics& next) {
+  const DefaultFloats guard;
   InputStatistics& a = input;
   const InputStatistics& b = next.input;
   a.count += b.count, a.zeros += b.zeros, a.nan += b.nan, a.inf += b.inf;
@@ -262,8 +264,9 @@ struct StatisticsPass::Plan {
 };
 
 StatisticsPass::StatisticsPass(std::span<const FormatCast> formats, double scale, std::uint64_t seed)
-    : plan_(new Plan{{}, static_cast<float>(scale)}) {
+    : plan_(new Plan{{}, in_carrier<float>(scale)}) {
   check_request(formats, scale, static_cast<double>(plan_->scale));
+  const DefaultFloats guard;
   for (const FormatCast& to : formats) plan_->measures.push_back(make_measure(to, seed));
 }
 StatisticsPass::~StatisticsPass() = default;

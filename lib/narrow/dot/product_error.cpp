@@ -24,6 +24,7 @@ double nearest_double(const Exact& x) {
 
 ProductError product_error(const DotModel& model, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
                            const CodeMatrix& d, const Format& output, std::size_t sample, int threads) {
+  const DefaultFloats guard;
   ProductError result;
   const std::size_t total = d.rows * d.cols;
   result.outputs = sample == 0 ? total : std::min(sample, total);
