@@ -74,11 +74,18 @@ class Story {
   }
 
   std::string text(bool colour) {
-    const std::vector<Segment> all = segments_of(trace_.steps);
+    std::vector<TraceStep> known = trace_.steps;
+    if (trace_.ends_unknown()) known.pop_back();
+    const std::vector<Segment> all = segments_of(known);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i < most_segments) tell(all[i]);
       else follow(all[i]);
     }
+    if (trace_.ends_unknown())
+      e_.say("from step " + std::to_string(log_.log().steps[trace_.steps.size() - 1]) + " on",
+             "unknown: the scale is " + name_of_scale(trace_.steps.back().scale) +
+                 ", and no step of the log tells whether gradients overflow at " + log_.unknown_region() +
+                 ". What the rule does next depends on it.");
     if (all.size() > most_segments)
       e_.say("...",
              std::to_string(all.size() - most_segments) + " more changes of the same kind; -o FILE.csv has every step");
@@ -99,11 +106,17 @@ class Story {
   }
 
   std::string cause(std::size_t step) const {
-    const std::vector<float>& amax = log_.log().amax;
-    if (amax.empty()) return trace_.steps[step].is_estimate ? " (estimated from the steps around it)" : " (recorded)";
-    const auto a = static_cast<double>(amax[step]), s = static_cast<double>(trace_.steps[step].scale);
+    const narrow::GradientLog& log = log_.log();
+    const TraceStep& here = trace_.steps[step];
+    const double a = log.amax.empty() ? 0 : static_cast<double>(log.amax[step]), s = static_cast<double>(here.scale);
     if (!std::isfinite(a)) return ": a gradient is not finite before any scaling, so no scale can help";
-    return ": the largest gradient " + digits_text(a, 3) + " * " + name_of_scale(trace_.steps[step].scale) + " = " +
+    if (!(a * s >= overflow_from())) {
+      if (here.certainty == narrow::Certainty::estimated) return " (estimated from the nearest step that decides)";
+      return here.scale == log.scale[step] ? " (recorded)"
+                                           : " (as recorded at " + name_of_scale(log.scale[step]) + " already)";
+    }
+    return (here.certainty == narrow::Certainty::estimated ? " (estimated)" : std::string()) +
+           ": the largest gradient " + digits_text(a, 3) + " * " + name_of_scale(trace_.steps[step].scale) + " = " +
            digits_text(a * s, 6) + ", and FP16 gives Inf from " + digits_text(overflow_from(), 5) + " on";
   }
 
@@ -129,7 +142,12 @@ class Story {
 
   void conclude() {
     const narrow::TraceSummary s = narrow::summarise(trace_);
-    e_.say("in all", std::to_string(s.skipped) + " of " + std::to_string(trace_.steps.size()) + " steps skipped; " +
+    const std::size_t known = trace_.steps.size() - (trace_.ends_unknown() ? 1 : 0);
+    std::string all = std::to_string(s.skipped) + " of " + std::to_string(known) +
+                      (trace_.ends_unknown() ? " known steps skipped" : " steps skipped");
+    if (trace_.estimated != 0) all += ", an estimate for " + count_text(trace_.estimated, "step", "steps") + " of them";
+    if (trace_.ends_unknown()) return e_.say("in all", all);
+    e_.say("in all", all + "; " +
                          (s.settled ? "from step " + std::to_string(log_.log().steps[*s.settled]) +
                                           " on the scale stays within a factor of two of " + name_of_scale(s.last)
                                     : "the scale does not settle"));
@@ -157,13 +175,13 @@ class Story {
     for (std::size_t i = trace_.steps.size() - trace_.steps.size() / 10; i < trace_.steps.size() && i < amax.size();
          ++i)
       if (std::isfinite(amax[i])) top = std::max(top, amax[i]);
-    if (!(top > 0)) return;
+    if (!(top > 0) || overflow_from() / static_cast<double>(top) >= 0x1p128) return;  // any scale will do
     int power = std::ilogb(overflow_from() / static_cast<double>(top));
     if (std::ldexp(static_cast<double>(top), power) >= overflow_from()) --power;
     e_.say("room", "in the last tenth of the run the largest gradient is " + digits_text(static_cast<double>(top), 3) +
                        ": the largest power of two that it can bear is 2^" + std::to_string(power) + " (" +
                        digits_text(std::ldexp(static_cast<double>(top), power), 6) + " < " +
-                       digits_text(overflow_from(), 5) + "); every try above costs a skipped step");
+                       digits_text(overflow_from(), 5) + "); a larger scale would skip that step");
   }
 
   const narrow::Trace& trace_;
@@ -181,15 +199,20 @@ std::string recipe_story(const narrow::NamedScaler& policy, const narrow::Trace&
   const auto limit = static_cast<double>(policy.scaler->limit());
   for (std::size_t i = 0; i < std::min(shown, trace.steps.size()); ++i) {
     const auto amax = static_cast<double>(log.log().amax[i]), scale = static_cast<double>(trace.steps[i].scale);
+    const char* fate = std::isnan(amax * scale)               ? ", which no limit holds: the format's largest is "
+                       : amax * scale > limit * (1 + 0x1p-20) ? ", more than the format's largest, so it is clipped: "
+                                                              : ", within the format's largest ";
     e.say("step " + std::to_string(log.log().steps[i]),
           "amax " + digits_text(amax, 4) + ", scale " + digits_text(scale, 6) + ": the largest scaled value is " +
-              digits_text(amax * scale, 6) +
-              (amax * scale > limit * (1 + 0x1p-20) ? ", more than the format's largest, so it is clipped"
-                                                    : ", within the format's largest") +
-              " " + digits_text(limit, 6));
+              digits_text(amax * scale, 6) + fate + digits_text(limit, 6));
   }
-  e.say("in all", std::to_string(trace.clipped) + " of " + std::to_string(trace.steps.size()) +
-                      " steps clip their largest value, because the scale was made from " +
+  std::size_t not_numbers = 0;
+  for (std::size_t i = 0; i < trace.steps.size(); ++i)
+    not_numbers += std::isnan(log.log().amax[i] * trace.steps[i].scale) ? 1 : 0;
+  e.say("in all", std::to_string(trace.clipped) + " of " + count_text(trace.steps.size(), "step", "steps") +
+                      " clip their largest value" +
+                      (not_numbers == 0 ? "" : ", in " + std::to_string(not_numbers) + " it is NaN") +
+                      "; the scale of a step is made from " +
                       (policy.scaler->is_immediate() ? "the step itself" : "earlier steps"));
   return e.text(colour);
 }

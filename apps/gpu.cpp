@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "json_value.hpp"
 #include "narrow/cuda/instruction.hpp"
 #include "narrow/cuda/product.hpp"
 #include "narrow/report/find_data.hpp"
@@ -18,8 +19,13 @@
 namespace app {
 namespace {
 
-int list_instructions() {
-  for (const narrow::Instruction& i : narrow::all_instructions()) print(i.name() + "  " + i.model() + "\n");
+int list_instructions(bool json) {
+  Json list = Json::array();
+  for (const narrow::Instruction& i : narrow::all_instructions()) {
+    if (json) list.push_back({{"name", i.name()}, {"model", i.model()}});
+    else print(i.name() + "  " + i.model() + "\n");
+  }
+  if (json) print(json_text(list));
   return 0;
 }
 
@@ -56,7 +62,9 @@ int run(GpuRequest& request) {
   }
   if (job != "plan" && request.words.size() > 1)
     throw narrow::Error("gpu " + job + ": unexpected argument '" + request.words[1] + "'");
-  if (request.list) return list_instructions();
+  if (request.list && job != "check")
+    throw narrow::Error("gpu " + job + ": --list goes with check: narrow gpu check --list");
+  if (request.list) return list_instructions(request.json);
   if (job == "plan") check_plan(request), request.recorded = recorded_products(request.learned);
   return run_gpu(request);
 }

@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -21,8 +24,8 @@ namespace {
 using narrow::GradientLog;
 
 constexpr const char* accepted =
-    "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, or CSV with a line of names (step,amax or "
-    "step,found_inf)";
+    "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, in an array or one a line; CSV with a line of "
+    "names (step and amax, found_inf or scale); logs.json and histograms.json of data/torch/record_gpt.py";
 
 // A text, a place in it, and how to complain about that place.
 class Reader {
@@ -57,21 +60,24 @@ class Reader {
   const std::string& name_;
 };
 
-// What may be known of one step; where each value stood, for messages.
+// What may be known of one step; where each value stood, for messages. No value: the column is there, but not recorded.
 struct Cell {
-  double value = 0;
+  std::optional<double> value;
   std::size_t where = 0;
 };
 struct Row {
-  std::optional<Cell> step, amax, found_inf, scale;
+  std::optional<Cell> step, amax, found_inf, skipped, scale;
 
   std::optional<Cell>* find(std::string_view name) {
     if (name == "step") return &step;
-    if (name == "amax") return &amax;
-    if (name == "found_inf" || name == "skipped") return &found_inf;
-    if (name == "scale") return &scale;
+    if (name == "amax" || name == "grad_amax") return &amax;
+    if (name == "found_inf" || name == "overflow") return &found_inf;
+    if (name == "skipped") return &skipped;
+    if (name == "scale" || name == "loss_scale") return &scale;
     return nullptr;
   }
+  // A policy that never skips has skipped none of its overflows: found_inf, where it is there, says more.
+  const std::optional<Cell>& overflow() const { return found_inf ? found_inf : skipped; }
 };
 
 // Checks a row and adds it; every row must have what the first has.
@@ -80,16 +86,17 @@ class Collector {
   explicit Collector(const Reader& reader) : reader_(reader) {}
 
   void add(const Row& row, std::size_t where) {
-    const bool first = log_.steps.empty();
-    if (!row.amax && !row.found_inf)
-      reader_.fail(where, std::string("this row has neither amax nor found_inf; ") + accepted);
-    if (!first && (row.amax.has_value() == log_.amax.empty() || row.found_inf.has_value() == log_.found_inf.empty() ||
-                   row.scale.has_value() == log_.scale.empty() || row.step.has_value() != has_steps_))
+    const std::optional<Cell>& overflow = row.overflow();
+    if (!row.amax && !overflow && !row.scale)
+      reader_.fail(where, std::string("this row has neither amax nor found_inf nor scale; ") + accepted);
+    if (!log_.steps.empty() &&
+        (row.amax.has_value() == log_.amax.empty() || overflow.has_value() == log_.found_inf.empty() ||
+         row.scale.has_value() == log_.scale.empty() || row.step.has_value() != has_steps_))
       reader_.fail(where, "this row has other columns than the first");
     has_steps_ = row.step.has_value();
     add_step(row);
     if (row.amax) log_.amax.push_back(amax(*row.amax));
-    if (row.found_inf) log_.found_inf.push_back(found_inf(*row.found_inf));
+    if (overflow) log_.found_inf.push_back(found_inf(*overflow));
     if (row.scale) log_.scale.push_back(scale(*row.scale));
   }
 
@@ -101,7 +108,7 @@ class Collector {
  private:
   void add_step(const Row& row) {
     if (!row.step) return log_.steps.push_back(static_cast<std::int64_t>(log_.steps.size()));
-    const double step = row.step->value;
+    const double step = row.step->value.value_or(0.5);
     if (!(std::abs(step) <= 1e15) || step != std::floor(step)) reader_.fail(row.step->where, "a step is an integer");
     const auto number = static_cast<std::int64_t>(step);
     if (!log_.steps.empty() && number <= log_.steps.back())
@@ -111,18 +118,21 @@ class Collector {
   }
   // Inf and NaN are what a diverged run logs: they overflow at every scale.
   float amax(const Cell& c) const {
-    if (c.value < 0) reader_.fail(c.where, "amax is a largest magnitude: 0 or more, inf or nan");
-    if (std::isnan(c.value)) return std::numeric_limits<float>::quiet_NaN();
-    return c.value > 0x1.fffffep+127 ? std::numeric_limits<float>::infinity() : static_cast<float>(c.value);
+    if (!c.value) return GradientLog::no_amax;
+    if (*c.value < 0) reader_.fail(c.where, "amax is a largest magnitude: 0 or more, inf or nan");
+    if (std::isnan(*c.value)) return std::numeric_limits<float>::quiet_NaN();
+    return *c.value > 0x1.fffffep+127 ? std::numeric_limits<float>::infinity() : static_cast<float>(*c.value);
   }
   std::uint8_t found_inf(const Cell& c) const {
-    if (!(c.value >= 0) || std::isinf(c.value)) reader_.fail(c.where, "found_inf is 0 or 1");
-    return c.value != 0 ? 1 : 0;
+    if (!c.value) return GradientLog::not_recorded;
+    if (!(*c.value >= 0) || std::isinf(*c.value)) reader_.fail(c.where, "found_inf is 0 or 1");
+    return *c.value != 0 ? 1 : 0;
   }
   float scale(const Cell& c) const {
-    const bool fits = c.value > 0 && c.value <= 0x1.fffffep+127 && static_cast<float>(c.value) > 0;
+    const double scale = c.value.value_or(0);
+    const bool fits = scale > 0 && scale <= 0x1.fffffep+127 && static_cast<float>(scale) > 0;
     if (!fits) reader_.fail(c.where, "a loss scale is a positive finite number");
-    return static_cast<float>(c.value);
+    return static_cast<float>(scale);
   }
 
   const Reader& reader_;
@@ -151,24 +161,166 @@ std::optional<double> number_of(std::string_view word) {
   return first >= '0' && first <= '9' ? std::optional(value) : std::nullopt;
 }
 
+// Rows in an array or one after the other, or one of the documents that record_gpt.py writes.
 class JsonLog {
  public:
-  explicit JsonLog(Reader& reader) : in_(reader), rows_(reader) {}
+  JsonLog(Reader& reader, const std::string& run) : in_(reader), rows_(reader), run_(run) {}
 
-  GradientLog read() {
-    expect('[', "an array of rows");
+  ScaleLog read() {
+    in_.skip_blanks();
+    const std::size_t begin = in_.at;
+    if (in_.peek() == '{') {
+      const Keys keys = read_keys();
+      if (const std::size_t* runs = find(keys, "runs")) return read_runs(*runs);
+      if (const std::size_t* passes = find(keys, "steps")) return read_passes(*passes);
+      if (find(keys, "rows") != nullptr) return {read_run(keys), ""};
+    } else {
+      ++in_.at;
+      in_.skip_blanks();
+      if (in_.peek() == '[' || in_.peek() == '{' || in_.peek() == ']') {
+        in_.at = begin;
+        for_each_element([&] { read_row(default_columns); });
+        if (!in_.at_end()) in_.fail(in_.at, "text after the end of the array");
+        return {rows_.finish(), ""};
+      }
+    }
+    for (in_.at = begin; !in_.at_end(); in_.skip_blanks()) read_row(default_columns);
+    return {rows_.finish(), ""};
+  }
+  // Whether a run was asked for and there was none to choose.
+  bool ignored_run() const { return !run_.empty() && !has_runs_; }
+
+ private:
+  using Keys = std::vector<std::pair<std::string, std::size_t>>;  // of an object, and where their values stand
+  inline static const std::vector<std::string> default_columns = {"step", "loss", "scale", "found_inf"};
+
+  static const std::size_t* find(const Keys& keys, std::string_view name) {
+    for (const auto& [key, where] : keys)
+      if (key == name) return &where;
+    return nullptr;
+  }
+
+  // Calls each() at every element of the array that begins here; ends behind it and the blanks that follow.
+  template <class Each>
+  void for_each_element(const Each& each) {
+    expect('[', "an array");
     in_.skip_blanks();
     if (in_.peek() != ']') {
-      do read_row();
+      do in_.skip_blanks(), each();
       while (separator(']'));
     }
     ++in_.at;
     in_.skip_blanks();
-    if (!in_.at_end()) in_.fail(in_.at, "text after the end of the array");
-    return rows_.finish();
   }
 
- private:
+  Keys read_keys() {
+    Keys keys;
+    expect('{', "an object");
+    in_.skip_blanks();
+    if (in_.peek() != '}') {
+      do {
+        in_.skip_blanks();
+        const std::string key = read_string();
+        expect(':', "':'");
+        in_.skip_blanks();
+        keys.emplace_back(key, in_.at);
+        read_value(1);
+      } while (separator('}'));
+    }
+    ++in_.at;
+    return keys;
+  }
+  std::string string_at(const Keys& keys, std::string_view name) {
+    const std::size_t* where = find(keys, name);
+    if (where == nullptr || in_.slice(*where, *where + 1) != "\"") return "";
+    in_.at = *where;
+    return read_string();
+  }
+  std::optional<double> number_at(const Keys& keys, std::string_view name) {
+    const std::size_t* where = find(keys, name);
+    if (where == nullptr) return {};
+    in_.at = *where;
+    return read_value(1);
+  }
+
+  // {"runs": [{"name": .., "dtype": .., "columns": [..], "rows": [[..], ..]}, ..]}: the run asked for, or the first.
+  ScaleLog read_runs(std::size_t where) {
+    std::vector<Keys> runs;
+    std::vector<std::string> names;
+    in_.at = where;
+    for_each_element([&] { runs.push_back(read_keys()); });
+    for (const Keys& keys : runs) names.push_back(string_at(keys, "name"));
+    if (runs.empty()) in_.fail(where, "no runs");
+    has_runs_ = true;
+    const auto chosen = run_.empty() ? names.begin() : std::find(names.begin(), names.end(), run_);
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + narrow::quote(name);
+    if (chosen == names.end()) in_.fail(where, "no run " + narrow::quote(run_) + "; it has: " + list);
+    const std::string about = "run " + narrow::quote(*chosen) + ", the first of " + list + " (FILE:RUN takes another)";
+    return {read_run(runs[static_cast<std::size_t>(chosen - names.begin())]), run_.empty() ? about : ""};
+  }
+
+  GradientLog read_run(const Keys& keys) {
+    const std::size_t *rows = find(keys, "rows"), *columns = find(keys, "columns");
+    if (rows == nullptr) in_.fail(keys.empty() ? 0 : keys.front().second, "this run has no \"rows\"");
+    std::vector<std::string> names = default_columns;
+    if (columns != nullptr) {
+      names.clear();
+      in_.at = *columns;
+      for_each_element([&] { names.push_back(read_string()); });
+    }
+    const std::string type = string_at(keys, "dtype");
+    in_.at = *rows;
+    for_each_element([&] { read_row(names); });
+    GradientLog log = rows_.finish();
+    log.is_fp16 = type.empty() || type == "float16";
+    return log;
+  }
+
+  // {"steps": [{"step": .., "scale": .., "dtype": .., "tensors": [{"kind": "grad", "amax": .., "inf": .., "nan":
+  // ..}]}]}: of each step the first pass with gradients. What is not finite in a wider format than FP16 overflows at
+  // every scale; in FP16 it may be the scale's doing, and then amax is not known.
+  ScaleLog read_passes(std::size_t where) {
+    in_.at = where;
+    std::optional<double> last;
+    std::size_t count = 0, at = where;
+    for_each_element([&] {
+      at = in_.at;
+      const Keys pass = read_keys();
+      const std::size_t end = in_.at, *tensors = find(pass, "tensors");
+      const std::optional<double> step = number_at(pass, "step");
+      const double scale = number_at(pass, "scale").value_or(1);
+      const std::string type = string_at(pass, "dtype");
+      double amax = 0, not_finite = 0;
+      bool has_gradients = false;
+      in_.at = tensors == nullptr ? end : *tensors;
+      if (tensors != nullptr)
+        for_each_element([&] {
+          const Keys tensor = read_keys();
+          const std::size_t next = in_.at;
+          const std::string kind = string_at(tensor, "kind");
+          if (kind == "grad" || kind == "actgrad") {
+            has_gradients = true;
+            amax = std::max(amax, number_at(tensor, "amax").value_or(0));
+            not_finite += number_at(tensor, "inf").value_or(0) + number_at(tensor, "nan").value_or(0);
+          }
+          in_.at = next;
+        });
+      in_.at = end;
+      if (!has_gradients || (step && last && *step == *last)) return;
+      last = step;
+      ++count;
+      Row row;
+      if (step) row.step = Cell{step, at};
+      row.amax = Cell{amax / scale, at};
+      if (not_finite > 0)
+        row.amax->value = type == "float16" ? std::nullopt : std::optional(std::numeric_limits<double>::infinity());
+      rows_.add(row, at);
+    });
+    if (count == 0) in_.fail(where, "no pass with gradients (kinds grad and actgrad)");
+    return {rows_.finish(), "the largest of all gradients of " + std::to_string(count) + " passes"};
+  }
+
   void expect(char c, const char* what) {
     in_.skip_blanks();
     if (in_.peek() != c) in_.fail(in_.at, std::string("expected ") + what);
@@ -184,36 +336,35 @@ class JsonLog {
     return true;
   }
 
-  void read_row() {
+  void read_row(const std::vector<std::string>& columns) {
     in_.skip_blanks();
     const std::size_t where = in_.at;
     Row row;
-    if (in_.peek() == '[') read_array(row, where);
+    if (in_.peek() == '[') read_array(row, columns, where);
     else if (in_.peek() == '{') read_object(row);
     else in_.fail(where, std::string("a row is an array or an object; ") + accepted);
     rows_.add(row, where);
   }
 
-  // [step, loss, scale, found_inf, ...]
-  void read_array(Row& row, std::size_t where) {
-    std::optional<Cell>* const places[] = {&row.step, nullptr, &row.scale, &row.found_inf};
+  void set(std::optional<Cell>* place, const std::string& name, std::size_t where) {
+    const std::optional<double> value = read_value(1);
+    if (place == nullptr) return;
+    if (!value && in_.slice(where, where + 4) != "null") in_.fail(where, name + " is a number");
+    *place = Cell{value, where};
+  }
+
+  void read_array(Row& row, const std::vector<std::string>& columns, std::size_t where) {
     std::size_t count = 0;
-    ++in_.at;
-    in_.skip_blanks();
-    if (in_.peek() != ']') {
-      do {
-        in_.skip_blanks();
-        const std::size_t at = in_.at;
-        const std::optional<double> value = read_value(1);
-        std::optional<Cell>* place = count < 4 ? places[count] : nullptr;
-        if (place != nullptr && !value) in_.fail(at, "expected a number");
-        if (place != nullptr) *place = Cell{*value, at};
-        ++count;
-      } while (separator(']'));
-    }
-    ++in_.at;
-    if (count < 4)
-      in_.fail(where, "a row of " + std::to_string(count) + " values; expected [step, loss, scale, found_inf, ...]");
+    for_each_element([&] {
+      static const std::string none;
+      const std::string& name = count < columns.size() ? columns[count] : none;
+      set(row.find(name), name, in_.at);
+      ++count;
+    });
+    if (count >= columns.size()) return;
+    std::string names;
+    for (const std::string& name : columns) names += (names.empty() ? "" : ", ") + name;
+    in_.fail(where, "a row of " + std::to_string(count) + " values; expected [" + names + ", ...]");
   }
 
   void read_object(Row& row) {
@@ -226,20 +377,16 @@ class JsonLog {
         const std::string key = read_string();
         expect(':', "':'");
         in_.skip_blanks();
-        const std::size_t at = in_.at;
-        const std::optional<double> value = read_value(1);
         std::optional<Cell>* place = row.find(key);
-        if (place == nullptr) continue;
-        if (*place) in_.fail(key_at, "a second " + narrow::quote(key) + " in one row");
-        if (!value) in_.fail(at, key + " is a number");
-        *place = Cell{*value, at};
+        if (place != nullptr && *place) in_.fail(key_at, "a second " + narrow::quote(key) + " in one row");
+        set(place, key, in_.at);
       } while (separator('}'));
     }
     ++in_.at;
   }
 
   std::string read_string() {
-    if (in_.peek() != '"') in_.fail(in_.at, "expected a key in double quotes");
+    if (in_.peek() != '"') in_.fail(in_.at, "expected a string in double quotes");
     const std::size_t begin = ++in_.at;
     while (in_.peek() != '"') {
       if (in_.at_end() || in_.peek() == '\n') in_.fail(begin - 1, "a string without an end");
@@ -254,7 +401,10 @@ class JsonLog {
     in_.skip_blanks();
     if (depth > deepest) in_.fail(in_.at, "nested too deep");
     const char c = in_.peek();
-    if (c == '"') return read_string(), std::nullopt;
+    if (c == '"') {  // numbers that JSON cannot hold: "inf", "nan"
+      const std::optional<double> value = number_of(read_string());
+      return value && !std::isfinite(*value) ? value : std::nullopt;
+    }
     if (c == '[' || c == '{') return skip_nested(depth), std::nullopt;
     const std::size_t begin = in_.at;
     in_.at = in_.find_first_of(",]} \t\r\n");
@@ -282,6 +432,8 @@ class JsonLog {
 
   Reader& in_;
   Collector rows_;
+  const std::string& run_;
+  bool has_runs_ = false;
 };
 
 class CsvLog {
@@ -344,9 +496,9 @@ class CsvLog {
       }
       names.emplace_back(field.text);
     }
-    if (!useful || (!known.amax && !known.found_inf))
-      in_.fail(begin_, "no column amax or found_inf in the line of names " + narrow::quote(in_.slice(begin_, end_)) +
-                           "; " + accepted);
+    if (!useful)
+      in_.fail(begin_, "no column amax, found_inf or scale in the line of names " +
+                           narrow::quote(in_.slice(begin_, end_)) + "; " + accepted);
     return names;
   }
 
@@ -358,8 +510,9 @@ class CsvLog {
       std::optional<Cell>* place = row.find(names[k]);
       if (place == nullptr) continue;
       const std::optional<double> value = number_of(fields[k].text);
-      if (!value) in_.fail(fields[k].where, narrow::quote(fields[k].text) + " is no number for " + names[k]);
-      *place = Cell{*value, fields[k].where};
+      if (!value && !fields[k].text.empty())
+        in_.fail(fields[k].where, narrow::quote(fields[k].text) + " is no number for " + names[k]);
+      *place = Cell{value, fields[k].where};
     }
     rows_.add(row, begin_);
   }
@@ -371,24 +524,39 @@ class CsvLog {
 
 }  // namespace
 
-GradientLog parse_scale_log(const std::string& text, const std::string& name) {
+ScaleLog parse_scale_log(const std::string& text, const std::string& name, const std::string& run) {
   Reader reader(text, name);
   reader.skip_blanks();
   const char first = reader.peek();
   reader.at = 0;
-  if (first == '[' || first == '{') return JsonLog(reader).read();
-  return CsvLog(reader).read();
+  const bool is_json = first == '[' || first == '{';
+  JsonLog json(reader, run);
+  ScaleLog log = is_json ? json.read() : ScaleLog{CsvLog(reader).read(), ""};
+  if (is_json ? json.ignored_run() : !run.empty())
+    throw narrow::Error(name + ": one log, without runs to choose from; leave out :" + run);
+  return log;
 }
 
-GradientLog read_scale_log(const std::string& path) {
+ScaleLog read_scale_log(const std::string& path) {
+  const auto read = [](std::istream& in) {
+    std::ostringstream text;
+    if (in.peek() != std::istream::traits_type::eof()) text << in.rdbuf();
+    return text.str();
+  };
+  const auto [file_name, run] = narrow::split_file_and_name(path);
+  if (file_name == "-") return parse_scale_log(read(std::cin), "standard input", run);
+  std::error_code error;
   errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad() || (text.fail() && file.peek() != std::ifstream::traits_type::eof()))
-    throw narrow::Error("cannot read " + narrow::quote(path) + ": " +
-                        (errno != 0 ? std::strerror(errno) : "not a file") + "; give a log of steps as JSON or CSV");
-  return parse_scale_log(text.str(), path);
+  std::ifstream file(file_name, std::ios::binary);
+  const bool is_folder = std::filesystem::is_directory(file_name, error);
+  const std::string text = file && !is_folder ? read(file) : "";
+  if (!file || is_folder || file.bad())
+    throw narrow::Error("cannot read " + narrow::quote(file_name) + ": " +
+                        (is_folder    ? "it is a folder"
+                         : errno != 0 ? std::strerror(errno)
+                                      : "no file") +
+                        "; give a log of steps as JSON or CSV, or - for standard input");
+  return parse_scale_log(text, file_name, run);
 }
 
 }  // namespace app

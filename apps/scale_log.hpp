@@ -7,11 +7,17 @@
 
 namespace app {
 
-// JSON: an array of rows, each [step, loss, scale, found_inf, ...] or {"step":, "scale":, "found_inf":, "amax":}.
-// CSV: a line of names, then values; of the columns step, amax, found_inf and scale it must have amax or found_inf.
-// Steps ascend; without a column of them they are counted. Throws narrow::Error: file, line, column, what would be
-// right.
-narrow::GradientLog read_scale_log(const std::string& path);
-narrow::GradientLog parse_scale_log(const std::string& text, const std::string& name);
+struct ScaleLog {
+  narrow::GradientLog log;
+  std::string what;  // which part of the file it is, for people; empty when it is all of it
+};
+
+// JSON: rows [step, loss, scale, found_inf, ...] or {"step":, "scale":, "found_inf":, "amax":}, in an array or one a
+// line; or the documents of data/torch/record_gpt.py: logs.json (a run of it, FILE:RUN, else the first) and
+// histograms.json. CSV: a line of names, then values; of the columns step, amax, found_inf (or skipped) and scale it
+// must have one of the last three. null in JSON and nothing in CSV: not recorded. Steps ascend; without a column of
+// them they are counted. "-" is standard input. Throws narrow::Error: file, line, column, what would be right.
+ScaleLog read_scale_log(const std::string& path);
+ScaleLog parse_scale_log(const std::string& text, const std::string& name, const std::string& run = "");
 
 }  // namespace app

@@ -10,6 +10,7 @@
 #include "explain_scale.hpp"
 #include "json_value.hpp"
 #include "narrow/array/blocks.hpp"
+#include "narrow/array/histogram.hpp"
 #include "narrow/scale/gradient_model.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/tensor/chunks.hpp"
@@ -30,7 +31,7 @@ namespace app {
 namespace {
 
 struct Options {
-  std::optional<std::string> policies, events, gradients, model, steps, seed, csv;
+  std::optional<std::string> policies, events, recorded, gradients, model, steps, seed, csv;
   std::optional<std::string> init, growth_interval, growth, backoff, hysteresis, min, max;
   TensorOptions choice;
   bool json = false, plot = false, explain = false;
@@ -47,6 +48,7 @@ struct Column {
   narrow::Trace trace;
   narrow::TraceSummary summary;
   bool is_recipe = false;
+  bool ends_unknown = false;  // the log cannot tell what became of the last step of the trace, and of all that follow
 };
 
 std::uint64_t parse_count(const std::string& text, const char* flag, std::uint64_t least, std::uint64_t most) {
@@ -86,6 +88,12 @@ std::vector<narrow::NamedScaler> choose_policies(const Options& options) {
       throw narrow::Error("--policy: an empty name in " + narrow::quote(list) +
                           "; names with commas, see narrow list-scaling");
     if (!names.insert(word).second) throw narrow::Error("--policy: " + narrow::quote(word) + " is named twice");
+    const narrow::PolicyRow* row = narrow::find_policy(word.substr(0, word.find(':')));
+    for (const narrow::ParameterValue& value : common)
+      if (const narrow::ParameterRow* p = row == nullptr ? nullptr : row->find(value.name);
+          p != nullptr && !narrow::is_allowed(value.value, p->kind))
+        throw narrow::Error("--" + value.name + ": " + std::string(row->name) + ": " + value.name + " is " +
+                            scale_text(value.value) + "; accepted: " + std::string(describe(p->kind)));
     chosen.push_back(blame("--policy", [&] { return narrow::make_scaler(word, common); }));
     begin = end + 1;
   }
@@ -98,11 +106,15 @@ std::vector<narrow::NamedScaler> choose_policies(const Options& options) {
   return chosen;
 }
 
-// The largest magnitudes of pieces of 4096 values of the tensor that has the largest of all.
-std::vector<float> piece_amaxes(const std::vector<narrow::Tensor>& tensors) {
+// The largest magnitudes of pieces of 4096 values of the tensor that has the largest of all, Inf and NaN left out.
+struct Pieces {
+  std::vector<float> amaxes;
+  std::uint64_t not_finite = 0;  // in all tensors
+};
+Pieces cut_in_pieces(const std::vector<narrow::Tensor>& tensors) {
   constexpr std::size_t piece = 4096;
   Progress progress("scale-trace", bytes_of(tensors));
-  std::vector<float> best;
+  Pieces best;
   float best_amax = -1;
   for (const narrow::Tensor& tensor : tensors) {
     std::vector<float> amaxes;
@@ -111,17 +123,46 @@ std::vector<float> piece_amaxes(const std::vector<narrow::Tensor>& tensors) {
     narrow::for_each_chunk(
         ordered, [&](std::uint64_t bytes) { progress.add(bytes); },
         [&](std::uint64_t first, std::size_t count) {
-          const std::vector<float> here =
-              narrow::block_amax(reader.floats(first, count), narrow::BlockShape::by_piece(1, count, piece));
+          const std::span<const float> values = reader.floats(first, count);
+          const std::vector<float> here = narrow::block_amax(values, narrow::BlockShape::by_piece(1, count, piece));
           amaxes.insert(amaxes.end(), here.begin(), here.end());
+          const narrow::ExponentHistogram binades = narrow::exponent_histogram(values);
+          best.not_finite += binades.inf.total() + binades.nan.total();
         });
     const float amax = amaxes.empty() ? 0 : *std::max_element(amaxes.begin(), amaxes.end());
-    if (amax > best_amax) best_amax = amax, best = std::move(amaxes);
+    if (amax > best_amax) best_amax = amax, best.amaxes = std::move(amaxes);
   }
   return best;
 }
 
-Source read_source(const Options& o) {
+// found_inf without a scale tells nothing, unless the policy that recorded it is known: then its scales follow.
+std::string add_recorded_scales(narrow::GradientLog& log, const Options& o,
+                                const std::vector<narrow::NamedScaler>& policies) {
+  const bool can = log.scale.empty() && !log.found_inf.empty();
+  if (o.recorded && !can)
+    throw narrow::Error("--recorded: this log " +
+                        std::string(log.scale.empty() ? "has no found_inf" : "has its scales") +
+                        "; the flag is for logs with found_inf and without scale");
+  if (!can || (!o.recorded && policies.size() != 1)) return "";
+  const narrow::NamedScaler& named = policies.front();
+  const std::unique_ptr<narrow::Scaler> scaler =
+      o.recorded ? blame("--recorded", [&] { return narrow::make_scaler(*o.recorded).scaler; }) : named.scaler->clone();
+  const std::string& name = o.recorded ? *o.recorded : named.name;
+  if (scaler->limit() > 0) return "";
+  for (std::size_t i = 0; i < log.steps.size(); ++i) {
+    if (log.found_inf[i] == narrow::GradientLog::not_recorded)
+      throw narrow::Error("--recorded: found_inf of step " + std::to_string(log.steps[i]) +
+                          " is not recorded, so the scales after it are not known");
+    log.scale.push_back(scaler->scale());
+    scaler->observe({log.found_inf[i] != 0});
+    if (!(log.scale.back() > 0) || !std::isfinite(log.scale.back()))
+      throw narrow::Error("--recorded: with " + name + " the scale of step " + std::to_string(log.steps[i]) +
+                          " would be " + digits_text(static_cast<double>(log.scale.back()), 3));
+  }
+  return ", taken as recorded by " + name;
+}
+
+Source read_source(const Options& o, const std::vector<narrow::NamedScaler>& policies) {
   const char* example = "; for example: narrow scale-trace --events log.json --policy torch,megatron";
   if (o.events && o.gradients) throw narrow::Error("scale-trace: --events and --gradients exclude each other");
   if (!o.events && !o.gradients)
@@ -131,48 +172,59 @@ Source read_source(const Options& o) {
     for (const auto& [flag, given] :
          {std::pair{"--model", o.model.has_value()}, {"--steps", o.steps.has_value()}, {"--seed", o.seed.has_value()}})
       if (given) throw narrow::Error(std::string("scale-trace: ") + flag + " goes with --gradients, not with --events");
-    narrow::GradientLog log = read_scale_log(*o.events);
-    const std::string what = !log.amax.empty()   ? "amax of every step"
-                             : log.scale.empty() ? "found_inf of every step"
-                                                 : "scale and found_inf of every step";
-    const std::string text = printable(*o.events) + ": " + std::to_string(log.steps.size()) + " steps, " + what;
+    auto [log, what] = read_scale_log(*o.events);
+    std::string columns;
+    for (const auto& [name, has] :
+         {std::pair{"amax", !log.amax.empty()}, {"scale", !log.scale.empty()}, {"found_inf", !log.found_inf.empty()}})
+      if (has) columns += (columns.empty() ? "" : " and ") + std::string(name);
+    const std::string text =
+        printable(*o.events) + ": " + (what.empty() ? "" : what + ": ") + std::to_string(log.steps.size()) +
+        (log.steps.size() == 1 ? " step with " : " steps with ") + columns + add_recorded_scales(log, o, policies);
     return {narrow::OverflowModel(std::move(log)), text};
   }
+  if (o.recorded) throw narrow::Error("scale-trace: --recorded goes with --events, not with --gradients");
   if (!o.model) throw narrow::Error("scale-trace: --gradients needs --model: growth, decay or spikes");
   const narrow::GradientModel model = blame("--model", [&] { return narrow::parse_gradient_model(*o.model); });
   const std::uint64_t steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : 10000;
   const std::uint64_t seed = o.seed ? parse_count(*o.seed, "--seed", 0, ~std::uint64_t{0}) : 1;
   const ChosenFile chosen = open_chosen(*o.gradients, o.choice);
   narrow::GradientLog log;
-  log.amax =
-      blame(*o.gradients, [&] { return narrow::model_amax(model, piece_amaxes(chosen.floating()), steps, seed); });
+  const Pieces pieces = cut_in_pieces(chosen.floating());
+  log.amax = blame(*o.gradients, [&] { return narrow::model_amax(model, pieces.amaxes, steps, seed); });
   print_error(left_out_text(chosen));
   for (std::uint64_t i = 0; i < steps; ++i) log.steps.push_back(static_cast<std::int64_t>(i));
   const auto [low, high] = std::minmax_element(log.amax.begin(), log.amax.end());
-  const std::string text = printable(*o.gradients) + ": model " + *o.model + ", " + std::to_string(steps) +
-                           " steps, amax " + digits_text(static_cast<double>(*low), 3) + " to " +
-                           digits_text(static_cast<double>(*high), 3);
+  const std::string text =
+      printable(*o.gradients) + ": model " + *o.model + ", " + std::to_string(steps) + " steps, amax " +
+      digits_text(static_cast<double>(*low), 3) + " to " + digits_text(static_cast<double>(*high), 3) +
+      (pieces.not_finite == 0
+           ? ""
+           : "; " + std::to_string(pieces.not_finite) + " values of the file are Inf or NaN and left out");
   return {narrow::OverflowModel(std::move(log)), text};
 }
 
 Column recorded_column(const narrow::GradientLog& log) {
-  Column c{"recorded", {}, {}, false};
+  Column c{"recorded", {}, {}, false, false};
   for (std::size_t i = 0; i < log.steps.size(); ++i)
-    c.trace.steps.push_back({log.scale[i], log.found_inf[i] != 0, narrow::ScaleEvent::none, false});
+    c.trace.steps.push_back({log.scale[i], log.found_inf[i] == 1, narrow::ScaleEvent::none,
+                             log.found_inf[i] == narrow::GradientLog::not_recorded ? narrow::Certainty::unknown
+                                                                                   : narrow::Certainty::exact});
   c.summary = narrow::summarise(c.trace);
   return c;
 }
 
 std::vector<Column> run_all(const std::vector<narrow::NamedScaler>& policies, const narrow::OverflowModel& log) {
   std::vector<Column> columns;
-  if (log.basis() == narrow::OverflowBasis::recorded_scale) columns.push_back(recorded_column(log.log()));
+  if (log.has_recorded_run()) columns.push_back(recorded_column(log.log()));
   Progress progress("scale-trace", policies.size());
   for (const narrow::NamedScaler& policy : policies) {
     Column c{policy.name,
              blame(policy.name, [&] { return narrow::run_trace(*policy.scaler, log); }),
              {},
-             policy.scaler->limit() > 0};
+             policy.scaler->limit() > 0,
+             false};
     c.summary = narrow::summarise(c.trace);
+    c.ends_unknown = c.trace.ends_unknown();
     columns.push_back(std::move(c));
     progress.add();
   }
@@ -204,23 +256,42 @@ std::string remarks(const Column& c, const std::vector<std::int64_t>& steps) {
   return text.empty() ? "-" : text;
 }
 
-Table summary_table(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
+// How many steps were skipped, and in the same cell how sure that is.
+std::string skipped_text(const Column& c, const narrow::OverflowModel& log) {
+  const std::vector<std::int64_t>& steps = log.log().steps;
+  const auto count = [](std::size_t n) { return std::to_string(n) + (n == 1 ? " step " : " steps "); };
+  std::string text = std::to_string(c.summary.skipped);
+  if (c.trace.estimated != 0) text += " (" + count(c.trace.estimated) + "estimated)";
+  if (c.ends_unknown) {
+    const std::size_t from = c.trace.steps.size() - 1;
+    if (from == 0) text.clear();
+    return text + (from == 0 ? "" : ", ") + "unknown from step " + std::to_string(steps[from]) + " (" +
+           log.unknown_region() + ")";
+  }
+  const auto unknown = std::count_if(c.trace.steps.begin(), c.trace.steps.end(), [](const narrow::TraceStep& s) {
+    return s.certainty == narrow::Certainty::unknown;
+  });
+  return unknown == 0 ? text : text + " (" + count(static_cast<std::size_t>(unknown)) + "unknown)";
+}
+
+Table summary_table(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"policy", "first", "last", "smallest", "largest", "skipped", "settled", "estimated", "remarks"},
-              {l, r, r, r, r, r, r, r, l},
+  const std::vector<std::int64_t>& steps = log.log().steps;
+  Table table{{"policy", "first", "last", "smallest", "largest", "settled", "skipped", "remarks"},
+              {l, r, r, r, r, r, l, l},
               {}};
   for (const Column& c : columns) {
     const narrow::TraceSummary& s = c.summary;
-    table.rows.push_back({c.name, scale_name(s.first), scale_name(s.last), scale_name(s.smallest),
-                          scale_name(s.largest), std::to_string(s.skipped),
-                          s.settled ? std::to_string(steps[*s.settled]) : "no", std::to_string(c.trace.estimated),
-                          remarks(c, steps)});
+    const auto known = [&](const std::string& text) { return c.ends_unknown ? "unknown" : text; };
+    table.rows.push_back({c.name, scale_name(s.first), known(scale_name(s.last)), known(scale_name(s.smallest)),
+                          known(scale_name(s.largest)), known(s.settled ? std::to_string(steps[*s.settled]) : "no"),
+                          skipped_text(c, log), remarks(c, steps)});
   }
   return table;
 }
 
 // Steps at each scale. FP8 scales take any value: they are counted by their power of two.
-Table time_table(const std::vector<Column>& columns) {
+Table time_table(const std::vector<Column>& columns, std::size_t steps) {
   Table table{{"scale"}, {Align::right}, {}};
   std::map<float, std::vector<std::uint64_t>, std::greater<>> rows;
   std::uint64_t not_a_number = 0;
@@ -246,11 +317,23 @@ Table time_table(const std::vector<Column>& columns) {
     table.rows.push_back(std::move(cells));
   }
   if (not_a_number != 0) table.rows.push_back({"NaN: " + std::to_string(not_a_number)});
+  if (std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.ends_unknown; })) {
+    std::vector<Cell> cells{"unknown"};
+    for (const Column& c : columns)
+      cells.emplace_back(c.ends_unknown && steps != c.trace.steps.size() ? std::to_string(steps - c.trace.steps.size())
+                                                                         : ".");
+    table.rows.push_back(std::move(cells));
+  }
   for (std::vector<Cell>& row : table.rows) row.resize(table.header.size(), Cell(""));
   return table;
 }
 
-// The scale before each step at which some scale is not that of the step before; '!' marks skipped steps.
+// The scale before each step at which some scale is not that of the step before; '!' marks skipped steps, '?' unknown
+// ones.
+std::string mark(const narrow::TraceStep& s) {
+  return s.certainty == narrow::Certainty::unknown ? "?" : s.skipped ? "!" : "";
+}
+
 std::string trajectory_text(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps, bool colour) {
   constexpr std::size_t most = 40;
   std::vector<std::size_t> changes;
@@ -270,12 +353,12 @@ std::string trajectory_text(const std::vector<Column>& columns, const std::vecto
     const std::size_t i = changes[k];
     std::vector<Cell> cells{std::to_string(steps[i])};
     for (const Column& c : columns)
-      cells.emplace_back(i >= c.trace.steps.size()
-                             ? "ended"
-                             : (c.trace.steps[i].skipped ? "!" : "") + scale_name(c.trace.steps[i].scale));
+      cells.emplace_back(i >= c.trace.steps.size() ? (c.ends_unknown ? "unknown" : "ended")
+                                                   : mark(c.trace.steps[i]) + scale_name(c.trace.steps[i].scale));
     table.rows.push_back(std::move(cells));
   }
-  std::string text = "scale before the step, where one changes (! the step is skipped)\n" + table.to_text(colour, 2);
+  std::string text = "scale before the step, where one changes (! the step is skipped, ? it is not known)\n" +
+                     table.to_text(colour, 2);
   if (changes.size() > most)
     text += "  ... " + std::to_string(changes.size() - most) + " more changes; -o FILE.csv has every step\n";
   return text;
@@ -285,9 +368,9 @@ std::string to_text(const Source& source, const std::vector<Column>& columns, bo
   const bool colour = use_colour(1);
   const std::vector<std::int64_t>& steps = source.log.log().steps;
   std::string text = source.text + "\n";
-  text += "overflow: " + std::string(describe(source.log.basis())) + "\n\n";
-  text += summary_table(columns, steps).to_text(colour) + "\n";
-  text += "steps at each scale\n" + time_table(columns).to_text(colour, 2) + "\n";
+  text += "overflow: " + source.log.describe() + "\n\n";
+  text += summary_table(columns, source.log).to_text(colour) + "\n";
+  text += "steps at each scale\n" + time_table(columns, steps.size()).to_text(colour, 2) + "\n";
   text += trajectory_text(columns, steps, colour);
   if (!plot) return text;
   std::vector<std::string> names;
@@ -312,19 +395,34 @@ std::string number_text(float scale) {
   return {digits, std::to_chars(digits, digits + sizeof digits, static_cast<double>(scale)).ptr};
 }
 
-// By hand: a million steps of ten policies are too many for a tree of JSON values.
-std::string to_json(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
+// By hand: a million steps of ten policies are too many for a tree of JSON values. What the log cannot tell is null;
+// the step from which on it cannot says between which scales.
+std::string to_json(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
+  const std::vector<std::int64_t>& steps = log.log().steps;
+  const auto json = [](float scale) {
+    const std::string text = number_text(scale);
+    return std::isfinite(scale) ? text : "\"" + text + "\"";
+  };
   std::string text = "{";
   for (const Column& c : columns) {
     text += (&c == &columns.front() ? "\n  " : ",\n  ") + Json(c.name).dump() + ": [";
-    for (std::size_t i = 0; i < c.trace.steps.size(); ++i) {
+    const std::size_t known = c.trace.steps.size();
+    for (std::size_t i = 0; i < (c.ends_unknown ? steps.size() : known); ++i) {
+      text += (i == 0 ? "\n    {\"step\": " : ",\n    {\"step\": ") + std::to_string(steps[i]);
+      if (i >= known) {
+        text += ", \"scale\": null, \"skipped\": null}";
+        continue;
+      }
       const narrow::TraceStep& s = c.trace.steps[i];
-      const std::string scale = number_text(s.scale);
-      text += (i == 0 ? "\n    {\"step\": " : ",\n    {\"step\": ") + std::to_string(steps[i]) +
-              ", \"scale\": " + (std::isfinite(s.scale) ? scale : "\"" + scale + "\"") +
-              ", \"skipped\": " + (s.skipped ? "true" : "false");
+      const bool unknown = s.certainty == narrow::Certainty::unknown;
+      text += ", \"scale\": " + json(s.scale) + ", \"skipped\": " + (unknown ? "null" : s.skipped ? "true" : "false");
       if (s.event != narrow::ScaleEvent::none) text += ", \"event\": \"" + std::string(name_of(s.event)) + "\"";
-      if (s.is_estimate) text += ", \"estimated\": true";
+      if (s.certainty == narrow::Certainty::estimated) text += ", \"estimated\": true";
+      if (unknown && c.ends_unknown) {
+        const narrow::ScaleBounds& b = log.known();
+        text += ", \"known_up_to\": " + (b.good_up_to < 0 ? "null" : json(b.good_up_to)) +
+                ", \"known_from\": " + (std::isinf(b.overflow_from) ? "null" : json(b.overflow_from));
+      }
       text += "}";
     }
     text += "\n  ]";
@@ -332,6 +430,7 @@ std::string to_json(const std::vector<Column>& columns, const std::vector<std::i
   return text + "\n}\n";
 }
 
+// Empty where the log cannot tell.
 std::string to_csv(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
   std::string text = "step";
   for (const Column& c : columns) {
@@ -342,10 +441,11 @@ std::string to_csv(const std::vector<Column>& columns, const std::vector<std::in
   for (std::size_t i = 0; i < steps.size(); ++i) {
     text += std::to_string(steps[i]);
     for (const Column& c : columns) {
-      const bool there = i < c.trace.steps.size();
-      text += "," + (there ? number_text(c.trace.steps[i].scale) : "") + "," +
-              (there ? (c.trace.steps[i].skipped ? "1" : "0") : "");
-      if (c.trace.estimated != 0) text += std::string(",") + (there ? (c.trace.steps[i].is_estimate ? "1" : "0") : "");
+      const narrow::TraceStep* s = i < c.trace.steps.size() ? &c.trace.steps[i] : nullptr;
+      const bool is_known = s != nullptr && s->certainty != narrow::Certainty::unknown;
+      text += "," + (s != nullptr ? number_text(s->scale) : "") + "," + (is_known ? (s->skipped ? "1" : "0") : "");
+      if (c.trace.estimated != 0)
+        text += std::string(",") + (is_known ? (s->certainty == narrow::Certainty::estimated ? "1" : "0") : "");
     }
     text += "\n";
   }
@@ -356,7 +456,7 @@ std::string to_csv(const std::vector<Column>& columns, const std::vector<std::in
 std::string stories(const Source& source, const std::vector<narrow::NamedScaler>& policies,
                     const std::vector<Column>& columns) {
   const std::size_t recorded = columns.size() - policies.size();
-  std::string text = source.text + "\noverflow: " + std::string(describe(source.log.basis())) + "\n";
+  std::string text = source.text + "\noverflow: " + source.log.describe() + "\n";
   for (std::size_t i = 0; i < policies.size(); ++i)
     text += "\n" + explain_scaler(policies[i], columns[recorded + i].trace, source.log, use_colour(1));
   return text;
@@ -366,7 +466,7 @@ int run(const Options& options) {
   if (options.explain && options.json)
     throw narrow::Error("scale-trace: --explain is for people and --json for programs; give one of them");
   const std::vector<narrow::NamedScaler> policies = choose_policies(options);
-  const Source source = read_source(options);
+  const Source source = read_source(options, policies);
   const std::vector<Column> columns = run_all(policies, source.log);
   const std::vector<std::int64_t>& steps = source.log.log().steps;
   if (options.csv) write_file(*options.csv, to_csv(columns, steps));
@@ -374,7 +474,7 @@ int run(const Options& options) {
     print(stories(source, policies, columns));
     return 0;
   }
-  print(options.json ? to_json(columns, steps) : to_text(source, columns, options.plot || is_terminal(1)));
+  print(options.json ? to_json(columns, source.log) : to_text(source, columns, options.plot || is_terminal(1)));
   return 0;
 }
 
@@ -384,7 +484,12 @@ Action declare(Arguments& arguments) {
       "--policy", o->policies, "LIST",
       "policies of list-scaling, each NAME or NAME:PARAMETER=VALUE:... (default torch,megatron,deepspeed,apex,keras)");
   arguments.option("--events", o->events, "FILE",
-                   "a log of steps: JSON [step, loss, scale, found_inf] rows, or CSV with step,amax or step,found_inf");
+                   "a log of steps, - for standard input: JSON rows [step, loss, scale, found_inf] or objects, in an "
+                   "array or one a line; CSV with step and amax, found_inf or scale; logs.json (FILE:RUN) and "
+                   "histograms.json of data/torch");
+  arguments.option("--recorded", o->recorded, "POLICY",
+                   "the policy that recorded a log of found_inf without scales (default: the one of --policy, where it "
+                   "is only one)");
   arguments.option("--gradients", o->gradients, "FILE",
                    "a tensor file of gradients, or FILE:TENSOR; an amax a step is modelled from it");
   arguments.option("--model", o->model, "MODEL",

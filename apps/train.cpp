@@ -36,12 +36,15 @@ train::RunResult run_one(train::Trainer& trainer, const TrainOptions& options, c
     files->after_step(trainer);
   }
   if (files) files->finish(trainer);
+  if (dump && !interrupt.came() && trainer.rows().size() <= *dump)
+    complain("--dump: " + trainer.request().recipe.name + " broke before step " + std::to_string(*dump) +
+             ", so there is no dump of it");
   return trainer.result();
 }
 
 int run(const TrainOptions& options) {
   if (options.list_recipes) {
-    print(recipe_list().to_text(use_colour(1)));
+    print(options.json ? recipe_list_json() : recipe_list().to_text(use_colour(1)));
     return 0;
   }
   if (options.print_recipe) {
@@ -49,6 +52,7 @@ int run(const TrainOptions& options) {
     return 0;
   }
   const TrainPlan plan = plan_training(options);
+  if (options.resume) check_resumed(*options.folder, plan);
   const Interrupt interrupt;
   RunResults results;
   std::string heading;

@@ -33,13 +33,38 @@ void make_folder(const std::string& folder) {
   if (error) throw narrow::Error("-o: " + narrow::quote_path(folder) + ": " + error.message());
 }
 
+std::string base_of(const std::string& folder, const train::RunRequest& request) {
+  return folder + "/" + request.recipe.name + "-seed" + std::to_string(request.seed);
+}
+
 }  // namespace
+
+void check_resumed(const std::string& folder, const TrainPlan& plan) {
+  for (const train::RunRequest& run : plan.runs) {
+    const std::string file = base_of(folder, run) + ".safetensors";
+    if (!std::filesystem::exists(file)) continue;
+    const auto [done, broke] = train::read_progress(file);
+    const auto refuse = [&, steps = done](const char* flag, const std::string& what) {
+      throw narrow::Error(std::string(flag) + ": " + narrow::quote_path(file) + " has " + std::to_string(steps) +
+                          (steps == 1 ? " step already" : " steps already") + what);
+    };
+    if (done > *run.steps) refuse("--steps", "; give at least as many, or start again without --resume");
+    const std::uint64_t end = broke ? done : *run.steps;  // no step from here on
+    if (plan.dump && (*plan.dump < done || *plan.dump >= end))
+      refuse("--dump", (broke ? ", the last of which broke" : "") +
+                           std::string("; only a step that is still to come can be written"));
+    const std::uint64_t every = run.instrument_every;
+    if (every != 0 && (done + every - 1) / every * every >= end)
+      refuse("--instrument",
+             std::string(broke ? ", the last of which broke" : "") + "; no step that is still to come is watched");
+  }
+}
 
 RunFiles::RunFiles(const std::string& folder, train::Trainer& trainer, bool resume)
     : next_(std::chrono::steady_clock::now() + checkpoint_interval) {
   make_folder(folder);
   const train::RunRequest& request = trainer.request();
-  base_ = folder + "/" + request.recipe.name + "-seed" + std::to_string(request.seed);
+  base_ = base_of(folder, request);
   const std::string checkpoint = base_ + ".safetensors";
   if (resume && std::filesystem::exists(checkpoint)) train::read_checkpoint(checkpoint, trainer);
   else train::write_checkpoint(checkpoint, trainer);
@@ -66,12 +91,12 @@ void RunFiles::finish(train::Trainer& trainer) {
 
 std::string steps_csv(const std::vector<train::StepRow>& rows) {
   std::string text =
-      "step,loss,scale,skipped,gradient_norm,update_ratio,underflow_share,overflow_share,largest_logit\n";
+      "step,loss,scale,skipped,gradient_norm,update_ratio,underflow_share,overflow_share,largest_logit,found_inf\n";
   for (const train::StepRow& r : rows)
     text += std::to_string(r.step) + "," + cell(r.loss) + "," + cell(static_cast<double>(r.scale)) + "," +
             (r.skipped ? "1," : "0,") + cell(r.gradient_norm) + "," + cell(r.update_ratio) + "," +
             cell_if_measured(r.underflow_share) + "," + cell_if_measured(r.overflow_share) + "," +
-            cell_if_measured(r.largest_logit) + "\n";
+            cell_if_measured(r.largest_logit) + (r.found_inf ? ",1\n" : ",0\n");
   return text;
 }
 

@@ -6,9 +6,13 @@
 #include <optional>
 #include <string>
 
-#include "narrow/train/trainer.hpp"
+#include "train_options.hpp"
 
 namespace app {
+
+// Before the work: whether --steps, --dump and --instrument ask for something that the checkpoints in the folder leave
+// to be done. Throws narrow::Error.
+void check_resumed(const std::string& folder, const TrainPlan& plan);
 
 // One run's files. Each is written whole; what cannot be written throws narrow::Error.
 class RunFiles {

@@ -25,8 +25,12 @@ std::uint64_t parse_count(const std::string& text, const char* flag, std::uint64
   return value;
 }
 
-double parse_number(const std::string& text, const char* flag) {
-  return blame(flag, [&] { return narrow::parse_scale_number(text); });
+// A finite number above 0, or 0 itself where that is allowed.
+double parse_number(const std::string& text, const char* flag, bool may_be_zero = false) {
+  const double x = blame(flag, [&] { return narrow::parse_scale_number(text); });
+  if (std::isfinite(x) && (x > 0 || (may_be_zero && x == 0))) return x;
+  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is no finite number " +
+                      (may_be_zero ? "of at least 0" : "above 0"));
 }
 
 std::vector<std::string> split(const std::string& list, const char* flag) {
@@ -61,10 +65,7 @@ void choose_attention(const TrainOptions& o, train::ModelShape& shape) {
                         "have");
   shape.qk_norm = o.qk_norm;
   shape.rms_norm = o.rms_norm;
-  if (!o.soft_cap) return;
-  shape.soft_cap = parse_number(*o.soft_cap, "--soft-cap");
-  if (!(shape.soft_cap > 0) || std::isinf(shape.soft_cap))
-    throw narrow::Error("--soft-cap: " + narrow::quote(*o.soft_cap) + " is no finite number above 0");
+  if (o.soft_cap) shape.soft_cap = parse_number(*o.soft_cap, "--soft-cap");
 }
 
 train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
@@ -84,7 +85,7 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
       begin = end + 1;
     }
   }
-  check(shape);
+  blame(o.heads ? "--heads" : o.width ? "--width" : "--task", [&] { check(shape); });
   return shape;
 }
 
@@ -94,7 +95,7 @@ train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::Optimise
     throw narrow::Error("--optimiser: " + narrow::quote(*o.optimiser) + " is unknown; accepted: adamw sgd");
   if (settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
   if (o.rate) settings.learning_rate = parse_number(*o.rate, "--lr");
-  if (o.clip) settings.clip = parse_number(*o.clip, "--clip");
+  if (o.clip) settings.clip = parse_number(*o.clip, "--clip", true);
   check(settings);
   return settings;
 }
@@ -114,9 +115,9 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--steps", steps, "N", "steps of each run (default 300 for digits, 200 for lm, 1000 for fashion)");
   arguments.option("--seed", seeds, "LIST", "seeds, with commas; each recipe runs with each (default 1)");
   arguments.option("-o,--output", folder, "DIR", "write a CSV of all steps and a checkpoint of every run there");
-  arguments.flag("--resume", resume, "go on from the checkpoints in DIR where they are");
+  arguments.flag("--resume", resume, "go on from the checkpoints in DIR where they are, up to --steps in all");
   arguments.option("--batch", batch, "N", "examples a step (default 64; lm: 8 windows)");
-  arguments.option("--text", text, "FILE", "what lm learns (default: this project's own text)");
+  arguments.option("--text", text, "FILE", "what lm learns, - for standard input (default: this project's own text)");
   arguments.option("--optimiser", optimiser, "NAME", "adamw or sgd (default adamw)");
   arguments.option("--lr", rate, "X", "learning rate");
   arguments.option("--clip", clip, "X", "largest norm of the gradients, 0 for any");
@@ -148,7 +149,8 @@ TrainPlan plan_training(const TrainOptions& o) {
   const train::TaskSettings own = train::settings_of(common.task);
   if (o.text && common.task != train::Task::lm) throw narrow::Error("--text: only lm learns a text");
   if (o.resume && !o.folder) throw narrow::Error("--resume: needs -o DIR, where the checkpoints are");
-  if ((o.instrument || o.dump) && !o.folder) throw narrow::Error("--instrument and --dump: need -o DIR to write to");
+  if ((o.instrument || o.dump) && !o.folder)
+    throw narrow::Error(std::string(o.dump ? "--dump" : "--instrument") + ": needs -o DIR to write to");
   if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
   if (o.reduce && o.ranks.value_or("1") == "1") throw narrow::Error("--reduce: needs --ranks of 2 or more");
   common.steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : own.steps;
@@ -159,6 +161,10 @@ TrainPlan plan_training(const TrainOptions& o) {
   if (o.instrument) common.instrument_every = parse_every(*o.instrument);
   if (o.micro_batches) common.micro_batches = parse_count(*o.micro_batches, "--micro-batches", 1, 65536);
   if (o.ranks) common.ranks = parse_count(*o.ranks, "--ranks", 1, 4096);
+  blame(o.micro_batches ? "--micro-batches"
+        : o.ranks       ? "--ranks"
+                        : "--batch",
+        [&] { train::check_batch(*common.batch, common.ranks, common.micro_batches); });
   if (o.order && *o.order == "tree") common.order = train::ReduceOrder::tree;
   else if (o.order && *o.order != "ring")
     throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");

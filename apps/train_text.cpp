@@ -27,12 +27,13 @@ std::vector<Runs> by_recipe(const RunResults& results) {
   return groups;
 }
 
-// "0.1234", or "0.1234 +- 0.0021" (half the distance of the extremes) over several seeds; "-" where there is none.
+// "0.1234", or "0.1234 +- 0.0021" (half the distance of the extremes) over several seeds; "-" where there is none,
+// "nan" where a run that did not break has no other.
 std::string spread_text(Runs runs, int decimals, const std::function<double(const train::RunResult&)>& value) {
   double least = value(runs[0]), most = least, sum = 0;
   for (const train::RunResult& run : runs) {
     const double x = value(run);
-    if (std::isnan(x)) return "-";
+    if (std::isnan(x)) return run.broke || run.was_stopped ? "-" : "nan";
     least = std::min(least, x);
     most = std::max(most, x);
     sum += x;
@@ -50,15 +51,28 @@ std::string remarks(Runs runs) {
     const std::string seed = runs.size() > 1 ? "seed " + std::to_string(run.seed) + " " : "";
     if (run.first_nonfinite) say(seed + "Inf or NaN at " + run.first_nonfinite->text());
     if (run.broke) say(seed + "broke at step " + std::to_string(*run.broke));
-    if (run.was_stopped) say(seed + "stopped after " + std::to_string(run.rows.size()) + " steps");
+    if (run.was_stopped)
+      say(seed + "stopped after " + std::to_string(run.rows.size()) + (run.rows.size() == 1 ? " step" : " steps"));
   }
   return text.empty() ? "-" : text;
 }
 
-// 65536 reads better as 2^16.
+// "3", or "2 to 4" over several seeds that differ; "-" without a value.
+std::string range_text(std::span<const double> values, std::string (*text)(double)) {
+  if (values.empty()) return "-";
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *least == *most ? text(*least) : text(*least) + " to " + text(*most);
+}
+std::string skipped_text(Runs runs) {
+  std::vector<double> counts;
+  for (const train::RunResult& run : runs) counts.push_back(static_cast<double>(run.skipped));
+  return range_text(counts, [](double count) { return decimal_text(count, 0); });
+}
 std::string last_scale(Runs runs) {
-  const std::vector<train::StepRow>& rows = runs[0].rows;
-  return rows.empty() ? "-" : narrow::detail::scale_text(static_cast<double>(rows.back().scale));
+  std::vector<double> scales;
+  for (const train::RunResult& run : runs)
+    if (!run.rows.empty()) scales.push_back(static_cast<double>(run.rows.back().scale));
+  return range_text(scales, narrow::detail::scale_text);  // 65536 reads better as 2^16
 }
 
 std::string model_text(const train::ModelShape& s) {
@@ -84,7 +98,7 @@ std::string train_heading(const train::RunRequest& r, std::size_t parameters) {
                      " parameters, batch " + std::to_string(*r.batch);
   if (r.ranks > 1) text += " on " + std::to_string(r.ranks) + " ranks (" + std::string(name_of(r.order)) + ")";
   if (r.micro_batches > 1) text += " in " + std::to_string(r.micro_batches) + " micro-batches";
-  return text + ", " + std::to_string(*r.steps) + " steps of " +
+  return text + ", " + std::to_string(*r.steps) + (*r.steps == 1 ? " step of " : " steps of ") +
          (r.optimiser->kind == train::OptimiserKind::adamw ? "AdamW" : "SGD") + "\n\n";
 }
 
@@ -103,7 +117,7 @@ Table train_table(const RunResults& results) {
                           spread_text(runs, 4, [](const auto& run) { return value_or_nan(run.held_out_loss); })};
     if (has_classes)
       row.emplace_back(spread_text(runs, 1, [](const auto& run) { return 100 * value_or_nan(run.held_out_accuracy); }));
-    row.emplace_back(spread_text(runs, 0, [](const auto& run) { return static_cast<double>(run.skipped); }));
+    row.emplace_back(skipped_text(runs));
     row.emplace_back(last_scale(runs));
     row.emplace_back(remarks(runs));
     table.rows.push_back(std::move(row));
@@ -138,6 +152,13 @@ Table recipe_list() {
   for (const train::RecipeRow& row : train::recipe_table())
     table.rows.push_back({std::string(row.name), std::string(row.loss_scaler), std::string(row.what)});
   return table;
+}
+
+std::string recipe_list_json() {
+  Json list = Json::array();
+  for (const train::RecipeRow& row : train::recipe_table())
+    list.push_back({{"name", row.name}, {"loss_scaler", row.loss_scaler}, {"what", row.what}});
+  return json_text(list);
 }
 
 }  // namespace app

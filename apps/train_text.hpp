@@ -15,5 +15,6 @@ std::string train_heading(const narrow::train::RunRequest& request, std::size_t 
 Table train_table(const RunResults& results);  // one line a recipe, with the spread over its seeds
 std::string train_json(const RunResults& results);
 Table recipe_list();
+std::string recipe_list_json();
 
 }  // namespace app

@@ -158,3 +158,13 @@ TEST_CASE("apps: scale-trace --explain shows how a scale without a floor dies") 
   CHECK(contains(line_of(ran.out, "collapse"), "0 * Inf is NaN"));
   CHECK(contains(line_of(ran.out, "stall"), "200 steps in a row"));
 }
+
+TEST_CASE("apps: scale-trace --explain does not fit a NaN into a format") {
+  const Folder folder;
+  const std::string file = folder.write("nan.csv", "step,amax\n0,nan\n1,2\n2,2000\n");
+  const test::Ran ran = narrow({"scale-trace", "--events", file, "--policy", "te-delayed", "--explain"});
+  CHECK(contains(line_of(ran.out, "step 0"), "the largest scaled value is nan, which no limit holds"));
+  CHECK(contains(line_of(ran.out, "step 1"), "the largest scaled value is 2, within the format's largest 448"));
+  CHECK(contains(line_of(ran.out, "step 2"), "so it is clipped: 448"));
+  CHECK(contains(line_of(ran.out, "in all"), "1 of 3 steps clip their largest value, in 1 it is NaN; the scale of a"));
+}

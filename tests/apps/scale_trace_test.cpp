@@ -63,8 +63,8 @@ TEST_CASE("apps: scale-trace prints the true trajectory of the recorded run besi
   const Ran ran = narrow({"scale-trace", "--events", recorded, "--init", "2^24", "--growth-interval", "50"});
   CHECK(ran.status == 0);
   CHECK(ran.err == "");
-  for (const char* word : {"401 steps", "recorded", "estimated", "2^17", "steps at each scale",
-                           "overflow: exact where the recorded step decides"})
+  for (const char* word : {"401 steps with scale and found_inf", "recorded", "steps estimated)", "2^17",
+                           "steps at each scale", "overflow: exact where the recorded step decides"})
     CHECK_MESSAGE(contains(ran.out, word), word);
   CHECK_FALSE(contains(ran.out, "+---"));  // the picture is for terminals
 }
@@ -96,14 +96,165 @@ TEST_CASE("apps: scale-trace derives overflow from amax exactly") {
                  "exact: a step overflows when FP16(amax * scale) is Inf"));
 }
 
-TEST_CASE("apps: scale-trace takes found_inf alone and says that it is that of the recording policy") {
+// The lines of the summary, by policy.
+std::string summary_of(const std::string& out, const std::string& policy) {
+  const std::size_t table = out.find("\npolicy "), at = out.find("\n" + policy + " ", table);
+  return at == std::string::npos ? "" : out.substr(at + 1, out.find('\n', at + 1) - at - 1);
+}
+
+TEST_CASE("apps: scale-trace says unknown where no step of the log tells") {
+  // FP32: scale 1 and never an overflow. Nothing follows for any scale above 1.
+  std::string rows = "[";
+  for (int i = 0; i < 30; ++i) rows += (i == 0 ? "[" : ",\n[") + std::to_string(i) + ", 2.5, 1.0, 0.0, 1.8]";
+  const TemporaryFile log("fp32.json", rows + "]\n");
+  const std::vector<std::string> request = {"scale-trace", "--events", log.path(), "--policy",
+                                            "torch:init=2^100,torch:init=1:growth-interval=4,constant:init=0.5,none"};
+  const Ran ran = narrow(request);
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "unknown at scales above 1, of which no step tells"));
+  const std::string high = summary_of(ran.out, "torch:init=2^100"),
+                    low = summary_of(ran.out, "torch:init=1:growth-interval=4");
+  CHECK(contains(high, "2^100  unknown   unknown  unknown  unknown  unknown from step 0 (scales above 1)"));
+  CHECK(contains(low, " 0, unknown from step 4 (scales above 1)"));
+  CHECK_FALSE(contains(summary_of(ran.out, "constant:init=0.5"), "unknown"));
+  CHECK_FALSE(contains(summary_of(ran.out, "none"), "unknown"));
+  CHECK(contains(ran.out, "?2^100"));
+
+  const Json traces = narrow_json(request);
+  const Json& torch = traces["torch:init=1:growth-interval=4"];
+  REQUIRE(torch.size() == 30);  // as many as the log has, as ever
+  for (std::size_t i = 0; i < 30; ++i) {
+    REQUIRE(torch[i].contains("scale"));
+    CHECK(torch[i]["skipped"] == (i < 4 ? Json(false) : Json()));
+    CHECK(torch[i]["scale"] == (i < 4 ? Json(1.0) : i == 4 ? Json(2.0) : Json()));
+  }
+  CHECK(torch[4]["known_up_to"] == 1);
+  CHECK(torch[4]["known_from"].is_null());
+  CHECK(traces["none"][29]["skipped"] == false);
+  const TemporaryFile out("unknown.csv", "");
+  CHECK(narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "-o", out.path()})
+            .status == 0);
+  CHECK(contains(read(out.path()), "\n4,1,0,2,\n5,1,0,,\n"));
+  const std::string story =
+      narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "--explain"}).out;
+  CHECK(contains(story, "from step 4 on"));
+  CHECK(contains(story,
+                 "unknown: the scale is 2, and no step of the log tells whether gradients overflow at scales above 1"));
+  CHECK(contains(story, "0 of 4 known steps skipped"));
+}
+
+TEST_CASE("apps: scale-trace takes found_inf alone as recorded by the one policy or by the one that is named") {
   const TemporaryFile log("found.csv", "step,found_inf\n0,1\n1,true\n2,0\n");
   const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "torch"});
   CHECK(ran.status == 0);
-  CHECK(contains(ran.out, "exact for the policy that recorded it only"));
+  CHECK(contains(ran.out, "taken as recorded by torch"));
   CHECK(narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch"})["torch"][2]["scale"] == 16384);
+  // With two policies it is anybody's.
+  const Ran two = narrow({"scale-trace", "--events", log.path(), "--policy", "torch,keras"});
+  CHECK(contains(summary_of(two.out, "torch"), "unknown from step 0 (every scale)"));
+  const Json named =
+      narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch,keras", "--recorded", "torch:init=2^17"});
+  CHECK(named["recorded"][2]["scale"] == 32768);
+  CHECK(named["torch"][0]["skipped"] == true);
+  CHECK(named["torch"][0]["estimated"] == true);  // 2^16 was found at the next step
+  check_refused({"scale-trace", "--events", recorded, "--recorded", "torch"}, {"--recorded", "has its scales"});
+  check_refused({"scale-trace", "--events", log.path(), "--recorded", "tourch"},
+                {"--recorded", "did you mean 'torch'?"});
   check_refused({"scale-trace", "--events", log.path(), "--policy", "te-delayed"},
                 {"te-delayed", "needs a log with amax"});
+}
+
+TEST_CASE("apps: scale-trace reads JSON lines and standard input and a log of scales alone") {
+  const std::string csv = "step,scale\n0,1024\n1,512\n2,512\n3,512\n";
+  const TemporaryFile scales("scales.csv", csv);
+  const Ran ran = narrow({"scale-trace", "--events", scales.path(), "--policy", "torch:init=2^10"});
+  CHECK(contains(ran.out, "found_inf is taken from the scale, which falls after an overflow (1 of 4 steps)"));
+  CHECK(contains(summary_of(ran.out, "recorded"), "1 (1 step unknown)"));  // the last one
+  const Json json = narrow_json({"scale-trace", "--events", scales.path(), "--policy", "torch:init=2^10"});
+  CHECK(json["recorded"][0]["skipped"] == true);
+  CHECK(json["recorded"][3]["skipped"].is_null());
+  CHECK(json["recorded"][3]["scale"] == 512);
+  CHECK(json["torch:init=2^10"][0]["skipped"] == true);
+  CHECK(json["torch:init=2^10"][3]["estimated"] == true);
+
+  const TemporaryFile lines("lines.jsonl",
+                            "{\"step\": 0, \"scale\": 1024, \"found_inf\": true}\n"
+                            "{\"step\": 1, \"scale\": 512, \"found_inf\": false}\n\n"
+                            "{\"step\": 2, \"scale\": 512, \"found_inf\": false, \"note\": null}\n");
+  const TemporaryFile arrays("arrays.jsonl", "[0, 2.5, 1024, 1]\n[1, 2.5, 512, 0]\n[2, null, 512, 0, \"x\"]\n");
+  const Json expected = narrow_json({"scale-trace", "--events", lines.path(), "--policy", "torch:init=2^10"});
+  CHECK(expected["recorded"].size() == 3);
+  CHECK(expected == narrow_json({"scale-trace", "--events", arrays.path(), "--policy", "torch:init=2^10"}));
+  const Ran piped = test::run_program(
+      {"/bin/sh", "-c",
+       std::string(NARROW_PROGRAM) + " scale-trace --events - --policy torch:init=2^10 --json < " + arrays.path()});
+  CHECK(piped.status == 0);
+  CHECK(Json::parse(piped.out) == expected);
+  const Ran empty =
+      test::run_program({"/bin/sh", "-c", std::string(NARROW_PROGRAM) + " scale-trace --events - < /dev/null"});
+  CHECK(empty.status == 2);
+  CHECK(contains(empty.err, "standard input"));
+}
+
+// Numbers that JSON cannot hold come as narrow writes them; null is what record_gpt.py writes for them.
+TEST_CASE("apps: scale-trace takes an amax that is not recorded or not finite") {
+  const TemporaryFile log("null.json",
+                          "[{\"amax\": 1, \"scale\": 4096, \"found_inf\": 0},"
+                          " {\"amax\": null, \"scale\": 65536, \"found_inf\": 1},"
+                          " {\"amax\": \"inf\", \"scale\": 32768, \"found_inf\": 1},"
+                          " {\"amax\": 1, \"scale\": 16384, \"found_inf\": 0}]");
+  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=1024,constant:init=2^17"});
+  CHECK(contains(ran.out, "exact at the 3 of 4 steps with amax"));
+  CHECK(contains(ran.out, "amax is Inf or NaN at 1 of 4 steps"));
+  CHECK(contains(summary_of(ran.out, "constant:init=1024"), " 1 (1 step estimated)"));
+  CHECK(contains(summary_of(ran.out, "constant:init=2^17"), " 4  "));
+  check_refused({"scale-trace", "--events", log.path(), "--policy", "te-current"},
+                {"te-current", "the amax of every step; step 1 has none"});
+}
+
+TEST_CASE("apps: scale-trace says where a log disagrees with itself") {
+  const TemporaryFile log("odd.csv",
+                          "step,amax,scale,found_inf\n0,1,1024,0\n1,1,1024,1\n2,1,512,0\n5,1,512,0\n6,1,256,0\n");
+  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096"});
+  CHECK(contains(ran.out, "amax and found_inf disagree at 1 of 5 steps, first at step 1"));
+  CHECK(contains(ran.out, "the steps have gaps"));
+  CHECK(contains(ran.out, "the recorded scale falls after 1 of 5 steps without found_inf"));
+  CHECK(contains(summary_of(ran.out, "constant:init=4096"), "1 (4 steps estimated)"));
+  const std::string story =
+      narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096", "--explain"}).out;
+  CHECK(contains(story, "(as recorded at 1024 already)"));
+}
+
+TEST_CASE("apps: scale-trace reads the files of record_gpt.py") {
+  const std::string logs = NARROW_DATA "/torch/logs.json", histograms = NARROW_DATA "/torch/histograms.json";
+  const Ran first = narrow({"scale-trace", "--events", logs, "--policy", "torch"});
+  CHECK(first.status == 0);
+  CHECK(contains(first.out, "run 'fp16', the first of 'fp16', 'fp32', 'bf16'"));
+  CHECK(contains(first.out, "1001 steps with amax and scale and found_inf"));
+  // The run itself again, from its own amax: what torch's scaler did.
+  const Json high = narrow_json(
+      {"scale-trace", "--events", logs + ":fp16 from 2^30", "--policy", "torch:init=2^30:growth-interval=20"});
+  const Json &truth = high["recorded"], &torch = high["torch:init=2^30:growth-interval=20"];
+  REQUIRE(truth.size() == torch.size());
+  for (std::size_t i = 0; i < truth.size(); ++i) REQUIRE(truth[i]["skipped"] == torch[i]["skipped"]);
+  const Ran wide = narrow({"scale-trace", "--events", logs + ":fp32", "--policy", "torch"});
+  CHECK(contains(wide.out, "logs.json:fp32: 1001 steps"));
+  CHECK_FALSE(contains(wide.out, "unknown"));  // amax tells
+  check_refused({"scale-trace", "--events", logs + ":fp17"}, {"logs.json", "no run 'fp17'", "'fp16 interval 20'"});
+  check_refused({"scale-trace", "--events", histograms + ":fp16"}, {"histograms.json", "without runs"});
+  const Ran passes = narrow({"scale-trace", "--events", histograms, "--policy", "constant:init=2^20"});
+  CHECK(contains(passes.out, "the largest of all gradients of 5 passes"));
+  CHECK(contains(passes.out, "the steps have gaps: the policies count the rows of the log"));
+}
+
+TEST_CASE("apps: scale-trace reads the steps of narrow train") {
+  const TemporaryFile folder("train", "");
+  const std::string out = folder.path() + ".d";
+  REQUIRE(narrow({"train", "--recipe", "fp16-amp,fp16-amp-noscale", "--steps", "3", "-o", out}).status == 0);
+  const Json traces = narrow_json({"scale-trace", "--events", out + "/fp16-amp-seed1.csv", "--policy", "torch"});
+  CHECK(traces["torch"] == traces["recorded"]);
+  CHECK(traces["torch"].size() == 3);
+  std::filesystem::remove_all(out);
 }
 
 TEST_CASE("apps: scale-trace finds collapse and stall and the end of a run") {
@@ -149,7 +300,7 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   };
   refused("a.csv", "step,amax\n0,1\n1,abc\n", "line 3, column 3", "'abc' is no number");
   refused("b.csv", "step,amax\n0,1,2\n", "line 2, column 1", "3 values under 2 names");
-  refused("c.csv", "step,loss\n0,1\n", "line 1, column 1", "no column amax or found_inf");
+  refused("c.csv", "step,loss\n0,1\n", "line 1, column 1", "no column amax, found_inf or scale");
   refused("d.csv", "step,amax\n1,1\n1,1\n", "line 3, column 1", "steps ascend");
   refused("e.csv", "step,amax\n0,-1\n", "line 2, column 3", "0 or more");
   refused("f.csv", "step,scale,found_inf\n0,0,1\n", "line 2, column 3", "a positive finite number");
@@ -162,15 +313,26 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   refused("a.json", "[[0, 1, 2, 0],\n [1, 2, 3]]", "line 2, column 2", "a row of 3 values");
   refused("b.json", "[[0, 1, 2, 0]", "line 1, column 14", "expected");
   refused("c.json", "[[0, 1, x, 0]]", "line 1, column 9", "'x' is no JSON value");
-  refused("d.json", "{\"a\": 1}", "line 1, column 1", "an array of rows");
-  refused("e.json", "[1, 2]", "line 1, column 2", "a row is an array or an object");
+  refused("d.json", "{\"a\": 1}", "line 1, column 1", "neither amax nor found_inf nor scale");
+  refused("e.json", "[1, 2]", "line 1, column 1", "a row of 2 values; expected [step, loss, scale, found_inf, ...]");
+  refused("e2.json", "[[1], 2]", "line 1, column 2", "a row of 1 values");
+  refused("e3.json", "[{\"scale\": 1}, 2]", "line 1, column 16", "a row is an array or an object");
   refused("f.json", "[[0, 1, 2, 0]] x", "line 1, column 16", "after the end");
   refused("g.json", "[[0, 1, 0, 0]]", "line 1, column 9", "a positive finite number");
-  refused("h.json", "[{\"step\": 0}]", "line 1, column 2", "neither amax nor found_inf");
+  refused("h.json", "[{\"step\": 0}]", "line 1, column 2", "neither amax nor found_inf nor scale");
   refused("i.json", "[{\"step: 0}]", "line 1, column 3", "a string without an end");
   refused("j.json", "[" + std::string(100000, '['), "line 1", "nested too deep");
   refused("k.json", "[{\"amax\": 1, \"amax\": 2}]", "line 1, column 14", "a second 'amax'");
   refused("l.json", "[]", "line 1", "no steps");
+  refused("m.json", "[0, 1, 2, 0]\n[1, 2, 3]\n", "line 2, column 1", "a row of 3 values");
+  refused("n.json", "{\"runs\": []}", "line 1, column 10", "no runs");
+  refused("o.json", "{\"runs\": [{\"name\": \"a\"}]}", "line 1", "no \"rows\"");
+  refused("p.json", "{\"runs\": [{\"columns\": [\"step\", \"amax\"], \"rows\": [[0, \"x\"]]}]}", "line 1, column 56",
+          "amax is a number");
+  refused("q.json", "{\"steps\": [{\"tensors\": []}]}", "line 1, column 11", "no pass with gradients");
+  refused("r.json", "[{\"step\": null, \"amax\": 1}]", "line 1, column 11", "a step is an integer");
+  refused("s.json", "[{\"scale\": null, \"found_inf\": 1}]", "line 1, column 12", "a positive finite number");
+  check_refused({"scale-trace", "--events", "/tmp"}, {"cannot read '/tmp'", "a folder"});
   check_refused({"scale-trace", "--events", "/nonexistent.csv"}, {"cannot read '/nonexistent.csv'"});
 }
 
@@ -192,6 +354,8 @@ TEST_CASE("apps: scale-trace refuses policies and parameters that cannot be") {
   refused({"--hysteresis", "0"}, {"hysteresis is 0"});
   refused({"--min", "0"}, {"min is 0"});
   refused({"--policy", "torch", "--hysteresis", "2"}, {"--hysteresis", "none of these policies"});
+  for (const char* flag : {"--init", "--growth-interval", "--growth", "--backoff", "--hysteresis", "--min", "--max"})
+    for (const char* bad : {"0", "-1", "nan", "inf", "x", ""}) refused({flag, bad}, {flag});
   refused({"--gradients", "x.safetensors"}, {"exclude each other"});
   refused({"--model", "growth"}, {"--model goes with --gradients"});
   check_refused({"scale-trace"}, {"nothing to follow"});

@@ -59,6 +59,13 @@ TEST_CASE("apps: train trains a language model on a text of one's own") {
                    "1", "--width", "32", "--heads", "2", "--context", "16", "--steps", "60", "--lr", "0.01"});
   CHECK(rows[0]["final_loss"].get<double>() < 1.5);  // of 5.5 at the start; the letters of one sentence are soon known
   CHECK(rows[0]["held_out_accuracy"].is_null());
+  const Ran piped = test::run_program({"/bin/sh", "-c",
+                                       "exec " NARROW_PROGRAM
+                                       " train --task lm --text - --recipe fp32 --layers 1 --width 32 --heads 2 "
+                                       "--context 16 --steps 2 < " +
+                                           (folder / "fox.txt")});
+  CHECK(piped.status == 0);
+  CHECK(contains(piped.out, "context 16"));
 }
 
 TEST_CASE("apps: train has flags for QK-norm and soft cap and RMSNorm") {
@@ -122,6 +129,60 @@ TEST_CASE("apps: train writes reports and dumps of chosen steps") {
   CHECK(run({"inspect", folder / "run/fp8-current-seed1-step3.safetensors"}).status == 0);
 }
 
+TEST_CASE("apps: train does not resume to fewer steps nor watch steps that are done") {
+  const test::Folder folder;
+  const std::string run_folder = folder / "run";
+  const auto resume = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"train", "--recipe", "fp32", "-o", run_folder, "--resume"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  CHECK(run({"train", "--recipe", "fp32", "--steps", "6", "-o", run_folder}).status == 0);
+  const std::string before = test::read_file(run_folder + "/fp32-seed1.safetensors");
+  check_refused(resume({"--steps", "4"}), {"--steps", "fp32-seed1.safetensors", "has 6 steps already"});
+  check_refused(resume({"--steps", "6", "--dump", "3"}), {"--dump", "has 6 steps already", "still to come"});
+  check_refused(resume({"--steps", "9", "--dump", "5"}), {"--dump", "has 6 steps already"});
+  check_refused(resume({"--steps", "6", "--instrument", "1"}), {"--instrument", "has 6 steps already"});
+  check_refused(resume({"--steps", "9", "--instrument", "every=10"}),
+                {"--instrument", "no step that is still to come"});
+  // Nothing is begun before all runs are looked at, and nothing is touched.
+  check_refused({"train", "--recipe", "bf16-amp,fp32", "--steps", "4", "-o", run_folder, "--resume"}, {"--steps"});
+  CHECK_FALSE(std::filesystem::exists(run_folder + "/bf16-amp-seed1.safetensors"));
+  CHECK(test::read_file(run_folder + "/fp32-seed1.safetensors") == before);
+  CHECK(run(resume({"--steps", "6"})).status == 0);
+  CHECK(run(resume({"--steps", "8", "--dump", "7", "--instrument", "every=7"})).status == 0);
+  CHECK(std::filesystem::exists(run_folder + "/fp32-seed1-step7.safetensors"));
+  CHECK(std::filesystem::exists(run_folder + "/fp32-seed1-step7.csv"));
+}
+
+TEST_CASE("apps: train says that a run broke before the step to be written") {
+  const test::Folder folder;
+  const Ran ran = run({"train", "--recipe", "fp16-pure", "--steps", "5", "--dump", "3", "-o", folder / "run"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.err, "--dump: fp16-pure broke before step 3"));
+  check_refused(
+      {"train", "--recipe", "fp16-pure", "--steps", "5", "--resume", "--instrument", "1", "-o", folder / "run"},
+      {"--instrument", "has 1 step already", "broke"});
+}
+
+// Seeds differ: what is shown must hold for all of them.
+TEST_CASE("apps: train shows the range of scales and skipped steps over seeds and NaN where a run went on with it") {
+  const Ran ran =
+      run({"train", "--recipe", "fp16-amp", "--lr", "1e3", "--clip", "1e-30", "--steps", "30", "--seed", "1,2"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "nan"));  // the loss of a run that did not break
+  const Json rows = narrow_json(
+      {"train", "--recipe", "fp16-amp", "--loss-scaler", "torch:init=2^22", "--steps", "12", "--seed", "1,2,3,4,5,6"});
+  double least = 1e30, most = 0;
+  for (const Json& row : rows)
+    least = std::min(least, row["last_scale"].get<double>()), most = std::max(most, row["last_scale"].get<double>());
+  const std::string out = run({"train", "--recipe", "fp16-amp", "--loss-scaler", "torch:init=2^22", "--steps", "12",
+                               "--seed", "1,2,3,4,5,6"})
+                              .out;
+  CHECK(contains(out, " to ") == (least != most));
+  CHECK(run({"train", "--recipe", "fp32", "--steps", "1"}).out.find("1 step of AdamW") != std::string::npos);
+}
+
 TEST_CASE("apps: train prints recipes that it reads again") {
   const test::Folder folder;
   const Ran shown = run({"train", "--print-recipe", "fp8-current"});
@@ -131,6 +192,10 @@ TEST_CASE("apps: train prints recipes that it reads again") {
   CHECK(run({"train", "--recipe", file, "--steps", "5"}).out ==
         run({"train", "--recipe", "fp8-current", "--steps", "5"}).out);
   CHECK(contains(run({"train", "--list-recipes"}).out, "bf16-pure-kahan"));
+  const Json recipes = narrow_json({"train", "--list-recipes"});
+  CHECK(recipes.size() >= 27);
+  for (const Json& recipe : recipes)
+    for (const char* key : {"name", "loss_scaler", "what"}) CHECK(recipe.contains(key));
 }
 
 TEST_CASE("apps: train keeps what was done when it is interrupted") {
@@ -175,8 +240,11 @@ TEST_CASE("apps: train refuses what it cannot do and says what it can") {
   check_refused({"train", "--steps", "0"}, {"--steps", "integer from 1"});
   check_refused({"train", "--steps", "many"}, {"--steps", "'many'"});
   check_refused({"train", "--batch", "0"}, {"--batch"});
-  check_refused({"train", "--ranks", "5", "--recipe", "fp32"}, {"batch of 64 does not divide", "5 ranks"});
-  check_refused({"train", "--task", "lm", "--heads", "5"}, {"5", "128"});
+  check_refused({"train", "--ranks", "5", "--recipe", "fp32"}, {"--ranks", "batch of 64 does not divide", "5 ranks"});
+  check_refused({"train", "--micro-batches", "3"}, {"--micro-batches", "batch of 64 does not divide"});
+  check_refused({"train", "--batch", "9", "--ranks", "2"}, {"--ranks", "batch of 9 does not divide"});
+  check_refused({"train", "--task", "lm", "--heads", "5"}, {"--heads", "5", "128"});
+  check_refused({"train", "--task", "lm", "--width", "7"}, {"--width", "7"});
   check_refused({"train", "--heads", "5"}, {"--heads", "no such size"});
   check_refused({"train", "--reduce", "fp8", "--ranks", "2"}, {"--reduce", "e4m3"});
   check_refused({"train", "--reduce", "bf16"}, {"--reduce", "--ranks"});
@@ -185,7 +253,10 @@ TEST_CASE("apps: train refuses what it cannot do and says what it can") {
                 {"c.json", "training.parameters cannot be e8m0"});
   check_refused({"train", "--order", "star", "--ranks", "2"}, {"--order", "ring tree"});
   check_refused({"train", "--order", "ring"}, {"--order", "--ranks"});
-  check_refused({"train", "--lr", "0"}, {"learning rate"});
+  for (const char* bad : {"0", "-1", "inf", "nan", "1e-400", "1e400", "x", ""}) {
+    check_refused({"train", "--lr", bad}, {"--lr"});
+    if (std::string(bad) != "0" && std::string(bad) != "1e-400") check_refused({"train", "--clip", bad}, {"--clip"});
+  }
   check_refused({"train", "--lr", "fast"}, {"--lr", "fast"});
   check_refused({"train", "--loss-scaler", "touch"}, {"--loss-scaler", "touch", "torch"});
   check_refused({"train", "--optimiser", "adam"}, {"--optimiser", "adamw sgd"});
@@ -193,7 +264,9 @@ TEST_CASE("apps: train refuses what it cannot do and says what it can") {
   check_refused({"train", "--task", "lm", "--text", "/no/such/file"}, {"--text", "/no/such/file"});
   check_refused({"train", "--task", "lm", "--text", folder.write("short.txt", "abc")}, {"--text", "too short"});
   check_refused({"train", "--resume"}, {"--resume", "-o DIR"});
-  check_refused({"train", "--dump", "3"}, {"-o DIR"});
+  check_refused({"train", "--dump", "3"}, {"--dump", "-o DIR"});
+  check_refused({"train", "--instrument", "3"}, {"--instrument", "-o DIR"});
+  check_refused({"train", "--task", "lm", "--text", "/tmp"}, {"--text", "a folder, not a text"});
   check_refused({"train", "--dump", "300", "-o", folder / "x"}, {"--dump", "299"});
   check_refused({"train", "--instrument", "every=0", "-o", folder / "x"}, {"--instrument"});
   check_refused({"train", "--print-recipe", "fp17"}, {"--print-recipe", "fp17"});

@@ -31,12 +31,15 @@ inline Row row_of(const char* name) { return {name, narrow::find_format(name).va
 // matters.
 inline const std::vector<narrow::Cast>& array_casts() {
   static const std::vector<narrow::Cast> all = [] {
-    constexpr int nan_rules = 6;
+    constexpr int nan_rules = 7;
     std::vector<narrow::Cast> list = all_casts();
     for (std::size_t i = 0; i < list.size(); ++i) list[i].nan = static_cast<narrow::Nan>(i % nan_rules);
     for (int nan = 0; nan < nan_rules; ++nan)
       for (const narrow::Overflow overflow : {narrow::Overflow::to_special, narrow::Overflow::saturate})
         list.push_back({.overflow = overflow, .nan = static_cast<narrow::Nan>(nan)});
+    for (const narrow::Rounding rounding : roundings)
+      for (const narrow::Overflow overflow : {narrow::Overflow::to_special, narrow::Overflow::saturate})
+        list.push_back({.rounding = rounding, .overflow = overflow, .zero = narrow::Zero::positive});
     for (const int bits : {1, 7, 20, 31, 32, 33, 64})
       list.push_back({.rounding = narrow::Rounding::stochastic, .random_bits = bits});
     return list;

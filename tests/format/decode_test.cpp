@@ -103,3 +103,27 @@ TEST_CASE("format: compose gives doubles of every size") {
   CHECK(narrow::compose(false, 1ull << 63, -63) == 1.0);
   CHECK(narrow::compose(false, (1ull << 52) - 1, -1074) == 0x0.fffffffffffffp-1022);
 }
+
+// The machine's own conversion in the default environment is the judge.
+TEST_CASE("format: a double becomes the float that the machine makes of it") {
+  std::vector<double> inputs = test::limits<double>();
+  for (const std::uint64_t word : {0x7FF0000000000001u, 0xFFF8000000000000u, 0x7FFFFFFFFFFFFFFFu, 0x7FF8000020000000u})
+    inputs.push_back(test::from_bits<double>(word));
+  for (int exponent = -152; exponent <= 129; ++exponent)
+    for (const double m :
+         {1.0, 1.5, 1 + 0x1p-23, 1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-52, 1 + 0x3p-24, 2 - 0x1p-24, 2 - 0x1p-52})
+      inputs.push_back(std::ldexp(m, exponent));
+  for (std::uint64_t i = 0; i < test::scaled(200000); ++i)
+    inputs.push_back(test::spread<double>(i, narrow::ieee(8, 23)));
+  test::Mismatches wrong;
+  for (const double x : inputs)
+    for (const double y : {x, -x}) {
+      volatile double opaque = y;
+      const auto want = static_cast<float>(opaque);
+      const auto got = narrow::detail::in_carrier<float>(y);
+      if (test::bits(want) != test::bits(got))
+        wrong.add([&] { return test::hex_float(y) + ": " + test::hex(test::bits(got)); });
+    }
+  wrong.require_none("doubles as floats");
+  static_assert(narrow::detail::in_carrier<float>(0x1.000001p0) == 1.0f);
+}

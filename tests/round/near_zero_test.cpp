@@ -7,6 +7,7 @@
 using narrow::Cast;
 using narrow::Code;
 using narrow::NearZero;
+using narrow::operator""_fmt;
 using narrow::Negative;
 using narrow::Rounding;
 
@@ -84,4 +85,39 @@ TEST_CASE("round: a negative scale is NaN or loses its sign") {
   CHECK(of(-1.0f, Rounding::nearest_even, NearZero::by_value) == 0xFF);
   CHECK(of(-1.0f, Rounding::nearest_even, NearZero::by_value, Negative::to_magnitude) == 127);
   CHECK(of(-HUGE_VALF, Rounding::nearest_even, NearZero::by_value) == 0xFF);
+}
+
+// The sign of a zero is all that this policy changes.
+TEST_CASE("round: a zero without sign is the zero of every format in every mode") {
+  for (const test::Row& row : test::rows())
+    for (Cast cast : test::all_casts()) {
+      cast.zero = narrow::Zero::positive;
+      test::Mismatches wrong;
+      std::vector<float> inputs = test::limits<float>();
+      for (const Code m : {Code{0}, Code{1}, Code{2}})
+        for (const float x : test::around<float>(m, row.format)) inputs.push_back(x);
+      for (std::uint64_t i = 0; i < test::scaled(50); ++i) inputs.push_back(test::spread<float>(i, row.format));
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const std::uint64_t random = test::mix(i);
+        const Code want = oracle::round(inputs[i], row.format, cast, random),
+                   got = narrow::encode(inputs[i], row.format, cast, random);
+        if (want != got) wrong.add([&] { return test::describe(inputs[i], row, cast, random, want, got); });
+      }
+      wrong.require_none(row.name);
+    }
+  constexpr narrow::Format e2m1 = "e2m1"_fmt;
+  CHECK(narrow::encode(-0.1, e2m1) == 0x8);
+  CHECK(narrow::encode(-0.1, e2m1, {.zero = narrow::Zero::positive}) == 0x0);
+  CHECK(narrow::encode(-0.3, e2m1, {.zero = narrow::Zero::positive}) == 0x9);
+}
+
+// The implicit bit is the last one where there is no mantissa, and it is odd.
+TEST_CASE("round: without mantissa bits a tie goes to the larger power of two and to odd stays at the smaller") {
+  constexpr narrow::Format e3m0f = "e3m0f"_fmt;
+  for (const double low : {0.25, 0.5, 1.0, 2.0, 4.0})
+    for (const double sign : {1.0, -1.0}) {
+      CHECK(narrow::round_to(sign * 1.5 * low, e3m0f) == sign * 2 * low);
+      CHECK(narrow::round_to(sign * 1.5 * low, e3m0f, {.rounding = Rounding::to_odd}) == sign * low);
+    }
+  CHECK(narrow::round_to(0.0625, e3m0f) == 0.0);  // half of the smallest value: zero is even
 }

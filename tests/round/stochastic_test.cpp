@@ -121,3 +121,20 @@ TEST_CASE("round: stochastic rounding that saturates stays at the largest value"
     CHECK(narrow::encode(-479.0f, e4m3, cast, random) == 0xFE);
   }
 }
+
+// A shift by all 64 bits is undefined in C++: with no random bits nothing goes up, and more than 64 there are not.
+TEST_CASE("round: no random bits never round up and more than 64 count as 64") {
+  for (const char* name : {"fp16", "e4m3", "e2m1", "int8", "e8m0"}) {
+    const Format f = narrow::find_format(name).value();
+    for (const double x : {1.0, 1.26, 1.5, 1.99, 3.7})
+      for (const std::uint64_t random : {std::uint64_t{0}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+        const auto with = [&](int n) {
+          return narrow::encode(x, f, {.rounding = Rounding::stochastic, .random_bits = n}, random);
+        };
+        CHECK(with(0) == narrow::encode(x, f, {.rounding = Rounding::toward_zero}));
+        CHECK(with(-5) == with(0));
+        CHECK(with(65) == with(64));
+        CHECK(with(1000) == with(64));
+      }
+  }
+}

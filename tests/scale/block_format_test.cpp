@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <set>
 
 #include "narrow/base/error.hpp"
+#include "narrow/scale/quantise.hpp"
 
 using narrow::BlockFormat;
 using narrow::find_block_format;
@@ -93,4 +95,16 @@ TEST_CASE("scale: elements saturate and only DeepGEMM's E2M1 takes ties to zero"
     CHECK(narrow::element_cast(row.format).overflow == narrow::Overflow::saturate);
   CHECK(narrow::element_cast(*find_block_format("mxfp4:deepgemm")).rounding == narrow::Rounding::nearest_to_zero);
   CHECK(narrow::element_cast(*find_block_format("mxfp8:deepgemm")).rounding == narrow::Rounding::nearest_even);
+}
+
+// _quantize_to_fp4_e2m1 of DeepGEMM counts boundaries below |x| and sets the sign only where some are: a NaN is above
+// none.
+TEST_CASE("scale: DeepGEMM's E2M1 has no negative zero and no NaN") {
+  const std::vector<float> x = {6, -0.1f, -0.25f, -0.26f, -0.0f, -5, 5.01f, 0.75f}, nan = {std::nanf(""), -1};
+  const auto codes = [](const std::vector<float>& data, const char* name) {
+    return narrow::quantise(data, 1, data.size(), *find_block_format(name)).codes;
+  };
+  CHECK(codes(x, "mxfp4:deepgemm") == std::vector<std::uint8_t>{0x7, 0x0, 0x0, 0x9, 0x0, 0xE, 0x7, 0x1});
+  CHECK(codes(x, "mxfp4:ocp_floor") == std::vector<std::uint8_t>{0x7, 0x8, 0x8, 0x9, 0x8, 0xE, 0x7, 0x2});
+  CHECK(codes(nan, "mxfp4:deepgemm") == std::vector<std::uint8_t>{0x0, 0x0});  // the scale is 2^127
 }

@@ -1,5 +1,4 @@
-// Sources: TransformerEngine common/recipe/__init__.py DelayedScaling, common/recipe/delayed_scaling.cu,
-// pytorch/quantization.py _default_sf_compute.
+// Source: TransformerEngine 2.20 common/recipe/delayed_scaling.cu, kernel_bulk.
 #include "narrow/scale/delayed_scaling.hpp"
 
 #include <doctest/doctest.h>
@@ -33,17 +32,17 @@ float slow_scale(const TeDelayedScaling& p, const std::vector<float>& amaxes) {
   std::deque<float> rows(static_cast<std::size_t>(p.history), 0.0f);
   float scale = 1;
   for (const float newest : amaxes) {
-    rows[0] = newest;
     float amax = 0;
-    for (const float a : rows) amax = std::fmax(amax, a);
-    if (p.most_recent) amax = newest;
-    if (newest != 0) {  // entries move down by one, the newest to the last slot
+    if (newest != 0) {  // entries move down by one, the newest to the last slot; else the module did not run
       rows.pop_front();
       rows.push_back(newest);
+      for (const float a : rows) amax = std::fmax(amax, a);
+      rows[0] = 0;
     }
-    rows[0] = 0;
+    if (p.most_recent) amax = newest;
     if (!(amax > 0) || std::isinf(amax)) continue;
-    scale = static_cast<float>(p.fp8_max) / amax / std::exp2(static_cast<float>(p.margin));
+    const float scaled_max = static_cast<float>(p.fp8_max) * std::exp2(-static_cast<float>(p.margin));
+    scale = scaled_max / amax;
     if (std::isinf(scale)) scale = std::numeric_limits<float>::max();
   }
   return scale;
@@ -67,8 +66,13 @@ TEST_CASE("scale: delayed scaling by the most recent amax forgets at once") {
   CHECK(scale_after(policy, {4, 0}) == 112);  // 0: the module did not run
 }
 
+// One division, of 448 * 2^-margin: a quotient that is beyond FP32 before the margin, or rounded there as a subnormal,
+// is not the same.
 TEST_CASE("scale: the margin divides by a power of two and backward uses the range of E5M2") {
   CHECK(scale_after({.margin = 3}, {2}) == 28);
+  CHECK(scale_after({.margin = 9}, {0x1p-126f}) ==
+        0x1.cp125f);  // 448 / 2^-126 would be Inf, and stay the largest float
+  CHECK(scale_after({.margin = 127}, {0x1.8p+20f}) == 448 * 0x1p-127f / 0x1.8p+20f);
   CHECK(scale_after({.fp8_max = 57344}, {2}) == 28672);
   CHECK(narrow::largest(narrow::hybrid_format(narrow::TrainingPass::forward)) == 448);
   CHECK(narrow::largest(narrow::hybrid_format(narrow::TrainingPass::backward)) == 57344);
@@ -112,6 +116,9 @@ TEST_CASE("scale: an amax of zero leaves the history as it is") {
   CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1}) == 224);
   CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1, 1}) == 224);
   CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1, 1, 1}) == 448);
+  CHECK(scale_after(policy, {4, 1, 1}) == 112);
+  CHECK(scale_after(policy, {4, 1, 1, 0}) == 112);  // the scale stays, though 4 is the next to leave the window
+  CHECK(scale_after(policy, {4, 1, 1, 0, 1}) == 448);
 }
 
 TEST_CASE("scale: the ring of delayed scaling equals the rolled rows of the definition") {

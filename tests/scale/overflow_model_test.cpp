@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "narrow/base/error.hpp"
+#include "support/inputs.hpp"
 
+using narrow::Certainty;
 using narrow::GradientLog;
-using narrow::OverflowBasis;
 using narrow::OverflowModel;
 
 namespace {
@@ -20,7 +21,14 @@ OverflowModel recorded(const std::vector<float>& scales, const std::vector<std::
   return OverflowModel(log);
 }
 bool found(const OverflowModel& m, std::size_t i, float scale) { return m.at(i, scale).found_inf; }
-bool estimated(const OverflowModel& m, std::size_t i, float scale) { return m.at(i, scale).is_estimate; }
+Certainty certainty(const OverflowModel& m, std::size_t i, float scale) { return m.at(i, scale).certainty; }
+bool estimated(const OverflowModel& m, std::size_t i, float scale) {
+  return certainty(m, i, scale) == Certainty::estimated;
+}
+bool unknown(const OverflowModel& m, std::size_t i, float scale) {
+  return certainty(m, i, scale) == Certainty::unknown;
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -29,7 +37,9 @@ TEST_CASE("scale: with amax a step overflows where FP16 rounds to Inf") {
   log.steps = {0, 1, 2, 3, 4};
   log.amax = {1, 65519.99f, 0, std::numeric_limits<float>::infinity(), std::nanf("")};
   const OverflowModel m(log);
-  CHECK(m.basis() == OverflowBasis::amax);
+  CHECK(contains(m.describe(), "exact: a step overflows when FP16(amax * scale) is Inf"));
+  CHECK(contains(m.describe(), "amax is Inf or NaN at 2 of 5 steps, which overflow at every scale"));
+  CHECK(m.unknown_region() == "");
   CHECK_FALSE(found(m, 0, 65519.0f));
   CHECK(found(m, 0, 65520.0f));
   CHECK_FALSE(found(m, 1, 1));
@@ -38,17 +48,33 @@ TEST_CASE("scale: with amax a step overflows where FP16 rounds to Inf") {
   CHECK(found(m, 3, 1));
   CHECK(found(m, 4, 1));
   CHECK(found(m, 2, std::numeric_limits<float>::infinity()));  // 0 * Inf is NaN
-  CHECK_FALSE(estimated(m, 0, 1));
+  CHECK(found(m, 2, std::nanf("")));
+  CHECK(certainty(m, 0, 1) == Certainty::exact);
 }
 
-TEST_CASE("scale: without a recorded scale found_inf is what was recorded") {
+// The bounds are searched for with the product itself, so they are where the product says.
+TEST_CASE("scale: the bounds of an amax are the last scale that passes and the first that overflows") {
+  GradientLog log;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    log.steps.push_back(static_cast<std::int64_t>(i));
+    log.amax.push_back(std::abs(test::from_bits<float>(test::mix(i) >> 32)));
+  }
+  const OverflowModel m(log);
+  for (std::size_t i = 0; i < log.steps.size(); ++i)
+    for (const float scale : {65520 / log.amax[i], 1.0f, 65536.0f})
+      for (const float s : {std::nextafter(scale, 0.0f), scale, std::nextafter(scale, 2 * scale)})
+        REQUIRE(found(m, i, s) == (!std::isfinite(s) || !(log.amax[i] * s < 65520.0f)));
+}
+
+TEST_CASE("scale: found_inf without a scale tells nothing of any scale") {
   GradientLog log;
   log.steps = {0, 1};
   log.found_inf = {0, 1};
   const OverflowModel m(log);
-  CHECK(m.basis() == OverflowBasis::recorded_only);
-  CHECK_FALSE(found(m, 0, 0x1p100f));
-  CHECK(found(m, 1, 1));
+  for (const float scale : {0x1p-60f, 1.0f, 0x1p100f})
+    for (const std::size_t step : {0u, 1u}) CHECK(unknown(m, step, scale));
+  CHECK(m.unknown_region() == "every scale");
+  CHECK(contains(m.describe(), "found_inf but not the scale"));
 }
 
 // The start of the recorded run: overflow at 16, 8, 4, good from 2 on.
@@ -70,8 +96,10 @@ TEST_CASE("scale: a recorded step decides larger scales when it overflowed and s
   CHECK(found(m, 3, 4));
   CHECK(found(m, 4, 8));
   CHECK(estimated(m, 4, 8));
-  CHECK(found(m, 3, 2.9f));  // strictly between 2 and 4: the middle of the exponents is 2.83
-  CHECK_FALSE(found(m, 3, 2.8f));
+  CHECK(unknown(m, 3, 2.9f));  // strictly between 2 and 4, of which no step tells
+  CHECK(unknown(m, 0, 2.9f));
+  CHECK(m.unknown_region() == "scales between 2 and 4");
+  CHECK(contains(m.describe(), "unknown at scales between 2 and 4"));
 }
 
 TEST_CASE("scale: the nearest step of the other kind counts and not one that contradicts") {
@@ -86,13 +114,92 @@ TEST_CASE("scale: the nearest step of the other kind counts and not one that con
   CHECK_FALSE(found(n, 1, 4));
 }
 
-TEST_CASE("scale: a log without any overflow says nothing of larger scales and without a good step of smaller ones") {
+// The nearest step that tells decides, whichever side it is on and however far it is.
+TEST_CASE("scale: an estimate is what the nearest deciding step of the log says") {
+  constexpr std::size_t n = 300;
+  std::vector<float> scales;
+  std::vector<std::uint8_t> overflows;
+  for (std::size_t i = 0; i < n; ++i) {
+    scales.push_back(std::ldexp(1.0f, static_cast<int>(test::mix(i) % 12)));
+    overflows.push_back(static_cast<std::uint8_t>(test::mix(i + 1000) % 5 == 0));
+  }
+  const OverflowModel m = recorded(scales, overflows);
+  const auto decides = [&](std::size_t j, float s) { return overflows[j] != 0 ? s >= scales[j] : s <= scales[j]; };
+  for (std::size_t i = 0; i < n; ++i)
+    for (int e = -1; e < 13; ++e) {
+      const float s = std::ldexp(1.0f, e);
+      std::size_t distance = 0;  // a step before counts before one after
+      const auto before = [&] { return distance <= i && decides(i - distance, s); };
+      const auto after = [&] { return i + distance < n && decides(i + distance, s); };
+      while (distance < n && !before() && !after()) ++distance;
+      REQUIRE(distance < n);
+      CHECK(found(m, i, s) == (overflows[before() ? i - distance : i + distance] != 0));
+      CHECK(estimated(m, i, s) == (distance != 0));
+    }
+}
+
+TEST_CASE("scale: a log without any overflow knows nothing of larger scales and without a good step of smaller ones") {
   const OverflowModel good = recorded({8, 8}, {0, 0});
-  CHECK_FALSE(found(good, 0, 0x1p60f));
-  CHECK(estimated(good, 0, 0x1p60f));
+  CHECK(certainty(good, 0, 8) == Certainty::exact);
+  CHECK(unknown(good, 0, 8.001f));
+  CHECK(unknown(good, 0, 0x1p60f));
+  CHECK(good.unknown_region() == "scales above 8");
   const OverflowModel bad = recorded({8, 4}, {1, 1});
-  CHECK(found(bad, 1, 0x1p-60f));
-  CHECK(estimated(bad, 1, 0x1p-60f));
+  CHECK(estimated(bad, 0, 4));
+  CHECK(unknown(bad, 1, 0x1p-60f));
+  CHECK(bad.unknown_region() == "scales below 4");
+  // A good step of a run in FP32 is no good step in FP16; an overflow is one.
+  GradientLog wide;
+  wide.steps = {0, 1}, wide.scale = {1, 1}, wide.found_inf = {0, 1}, wide.is_fp16 = false;
+  const OverflowModel m(wide);
+  CHECK(m.unknown_region() == "scales below 1");
+  CHECK(certainty(m, 1, 1) == Certainty::exact);
+  CHECK(contains(m.describe(), "the run was not in FP16"));
+}
+
+TEST_CASE("scale: a scale that falls tells of an overflow and the last step of nothing") {
+  GradientLog log;
+  log.steps = {0, 1, 2, 3, 5, 6};
+  log.scale = {16, 16, 8, 8, 4, 8};
+  const OverflowModel m(log);
+  CHECK(m.log().found_inf ==
+        std::vector<std::uint8_t>{0, 1, 0, GradientLog::not_recorded, 0, GradientLog::not_recorded});
+  CHECK(found(m, 1, 16));
+  CHECK(certainty(m, 1, 16) == Certainty::exact);
+  CHECK(estimated(m, 5, 8));
+  CHECK(contains(m.describe(), "taken from the scale, which falls after an overflow (1 of 6 steps)"));
+  CHECK(contains(m.describe(), "the steps have gaps"));
+}
+
+TEST_CASE("scale: where amax and found_inf disagree the run is believed and amax is an estimate") {
+  GradientLog log;
+  log.steps = {0, 1, 2};
+  log.amax = {1, 1, 1};  // overflow from 65520 on
+  log.scale = {1024, 1024, 512};
+  log.found_inf = {0, 1, 0};  // at 1024: other gradients than those of amax
+  const OverflowModel m(log);
+  CHECK(contains(m.describe(), "amax and found_inf disagree at 1 of 3 steps, first at step 1 (found_inf, but"));
+  CHECK(found(m, 1, 1024));
+  CHECK(certainty(m, 1, 1024) == Certainty::exact);
+  CHECK(certainty(m, 0, 1024) == Certainty::exact);
+  CHECK_FALSE(found(m, 0, 4096));
+  CHECK(estimated(m, 0, 4096));
+  CHECK(estimated(m, 1, 512));
+  CHECK(found(m, 0, 0x1p17f));
+  log.amax = {1, 1e30f, 1}, log.found_inf = {0, 0, 0};
+  CHECK(contains(OverflowModel(log).describe(), "(no found_inf, but FP16(amax * scale) is Inf)"));
+  log.amax = {1, 60, GradientLog::no_amax}, log.found_inf = {0, 0, 1}, log.scale = {1024, 1024, 2048};
+  const OverflowModel agrees(log);
+  CHECK(contains(agrees.describe(), "exact at the 2 of 3 steps with amax"));
+  CHECK(found(agrees, 2, 4096));
+  CHECK(certainty(agrees, 2, 4096) == Certainty::exact);
+  CHECK_FALSE(found(agrees, 2, 1024));
+  CHECK(estimated(agrees, 2, 1024));
+}
+
+TEST_CASE("scale: a recorded scale that falls without found_inf is said") {
+  CHECK(contains(recorded({8, 4, 4}, {0, 0, 0}).describe(), "falls after 1 of 3 steps without found_inf"));
+  CHECK_FALSE(contains(recorded({8, 4, 4}, {1, 0, 0}).describe(), "falls"));
 }
 
 TEST_CASE("scale: logs that say nothing are refused") {

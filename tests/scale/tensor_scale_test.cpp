@@ -44,6 +44,26 @@ TEST_CASE("scale: torchao divides in double and floors amax at 1e-12") {
   CHECK(narrow::torchao_scale(3, 57344, true) == 16384);
 }
 
+// torch.exp2(torch.floor(torch.log2(scale))): k is the largest number of floats below a power of two whose logarithm,
+// in float, is that of the power. Counted with torch 2.13 on a CPU.
+TEST_CASE("scale: torchao's powers of two come from a logarithm in float and can lie above the quotient") {
+  CHECK(narrow::torchao_scale(0x1.c00002p+4f, 448, true) == 16);  // 448 / amax is the float below 16
+  CHECK(narrow::te_scale(0x1.c00002p+4f, 448, true) == 8);
+  const std::pair<int, int> rounds_up[] = {{-100, 44}, {-8, 5}, {-1, 0}, {1, 0},  {2, 0},
+                                           {3, 1},     {4, 1},  {5, 2},  {16, 5}, {100, 44}};
+  for (const auto& [log2, count] : rounds_up) {
+    CAPTURE(log2);
+    const float power = std::ldexp(1.0f, log2);
+    CHECK(narrow::detail::power_of_two_by_log2(power) == power);
+    CHECK(narrow::detail::power_of_two_by_log2(std::nextafter(power, inf)) == power);
+    float x = power;
+    for (int i = 1; i < 100; ++i) {
+      x = std::nextafter(x, 0.0f);
+      CHECK(narrow::detail::power_of_two_by_log2(x) == (i <= count ? power : power / 2));
+    }
+  }
+}
+
 TEST_CASE("scale: deepgemm gives the decode scale with amax at least 1e-4") {
   CHECK(narrow::deepgemm_decode_scale(448, 448, false) == 1);
   CHECK(narrow::deepgemm_decode_scale(0, 448, false) == 1e-4f / 448.0f);

@@ -58,6 +58,23 @@ TEST_CASE("scale: without a scaler nothing is skipped whatever overflows") {
   CHECK(summarise(t).skipped == 0);
 }
 
+TEST_CASE("scale: a trace ends where the log cannot tell") {
+  GradientLog log;
+  log.steps = {0, 1, 2, 3, 4, 5};
+  log.scale.assign(6, 1024.0f), log.found_inf.assign(6, 0);
+  const OverflowModel good(log);
+  const Trace grows = trace("torch:init=512:growth-interval=2", good);
+  REQUIRE(grows.steps.size() == 5);  // 512, 512, 1024, 1024, 2048
+  CHECK(grows.ends_unknown());
+  CHECK(grows.steps.back().scale == 2048);
+  CHECK(grows.steps[3].event == ScaleEvent::grew);
+  CHECK_FALSE(trace("torch:init=512", good).ends_unknown());
+  CHECK(trace("torch:init=2^100", good).steps.size() == 1);
+  CHECK(trace("none", good).steps.size() == 6);  // nobody looks for Inf
+  log.amax = {1, 1, GradientLog::no_amax, 1, 1, 1};
+  CHECK_THROWS_AS(trace("te-current", OverflowModel(log)), narrow::Error);
+}
+
 TEST_CASE("scale: collapse and stall and end are found") {
   const OverflowModel bad = with_amax(std::vector<float>(200, std::numeric_limits<float>::infinity()));
   const TraceSummary torch = summarise(trace("torch", bad));
@@ -79,6 +96,13 @@ TEST_CASE("scale: a scale that still moves at the end has not settled") {
   std::vector<float> amax(100, 1.0f);
   const Trace t = trace("torch:init=1:growth-interval=6", with_amax(amax));  // doubles 16 times in 100 steps
   CHECK_FALSE(summarise(t).settled);
+}
+
+TEST_CASE("scale: a scale that is not a number has not settled") {
+  const Trace t = trace("torchao", with_amax({std::nanf(""), std::nanf(""), 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  CHECK(std::isnan(t.steps[0].scale));
+  CHECK(summarise(t).settled == std::size_t{2});
+  CHECK(summarise(t).collapsed == std::size_t{0});
 }
 
 TEST_CASE("scale: delayed scaling clips what outgrows its history and current scaling nothing") {

@@ -14,6 +14,7 @@ using narrow::Negative;
 using narrow::Overflow;
 using narrow::Rounding;
 using narrow::Subnormals;
+using narrow::Zero;
 
 inline bool goes_up(const Split& s, const Cast& cast, std::uint64_t random) {
   if (s.exact) return false;
@@ -66,8 +67,12 @@ inline Format while_rounding(Format f, const Cast& cast) {
   return f;
 }
 
+inline Code signed_zero(bool negative, const Format& f, const Cast& cast) {
+  return cast.zero == Zero::positive ? zero_code(false, f) : zero_code(negative, f);
+}
 inline Code exact_zero(bool negative, const Format& f, const Cast& cast) {
-  return !f.has_zero && cast.near_zero == NearZero::by_field_no_zero ? nan_code(false, f) : zero_code(negative, f);
+  const bool is_nan = !f.has_zero && cast.near_zero == NearZero::by_field_no_zero;
+  return is_nan ? nan_code(false, f) : signed_zero(negative, f, cast);
 }
 
 // Rounds and encodes a value that was split for while_rounding(f, cast).
@@ -78,7 +83,7 @@ inline Code finish(Split s, const Format& f, const Cast& cast, std::uint64_t ran
     s.negative = false;
   }
   std::uint64_t steps = s.steps + (goes_up(s, cast, random) ? 1 : 0);
-  if (steps == 0) return zero_code(s.negative, f);
+  if (steps == 0) return signed_zero(s.negative, f, cast);
   if (f.twos_complement) {
     const bool overflow = s.quantum > min_exponent(f) - f.mantissa_bits || steps > largest_magnitude(f, s.negative);
     return overflow ? overflow_code(s.negative, f, cast) : signed_code(steps, s.negative, f);
@@ -87,7 +92,7 @@ inline Code finish(Split s, const Format& f, const Cast& cast, std::uint64_t ran
   if (steps < one) {
     // Only in the lowest binade; there the mantissa field counts the quanta.
     const bool flush = cast.subnormals == Subnormals::flush_results;
-    return flush ? zero_code(s.negative, f) : signed_code(steps, s.negative, f);
+    return flush ? signed_zero(s.negative, f, cast) : signed_code(steps, s.negative, f);
   }
   int exponent = s.quantum + f.mantissa_bits;
   if (steps == 2 * one) {
@@ -128,9 +133,10 @@ inline Code round_inf(bool negative, const Format& f, const Cast& cast) {
 inline Code round_nan(bool negative, std::uint64_t payload, const Format& f, const Cast& cast) {
   if (f.specials == Specials::none) {
     if (cast.nan == Nan::turned_zero) return zero_code(!negative, f);
+    if (cast.nan == Nan::zero) return zero_code(false, f);
     return f.twos_complement ? 0 : largest_code(false, f);
   }
-  if (cast.nan == Nan::canonical) return nan_code(false, f);
+  if (cast.nan == Nan::canonical || cast.nan == Nan::zero) return nan_code(false, f);
   if (cast.nan == Nan::keep_sign || f.specials != Specials::inf_and_nan) return nan_code(negative, f);
   const Code quiet = Code{1} << (f.mantissa_bits - 1);
   const Code kept = payload >> (64 - f.mantissa_bits);

@@ -11,6 +11,7 @@
 #include "narrow/tensor/npy.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "narrow/tensor/tensor_file.hpp"
+#include "support/float_environments.hpp"
 #include "support/inputs.hpp"
 
 using namespace narrow;
@@ -219,6 +220,18 @@ TEST_CASE("tensor: a tensor made in memory checks its size and gives its bytes b
   check_all(tensor, data, 0, 3);
   CHECK_THROWS_AS(make_tensor({"m", *find_element_type("F32"), {4}}, test::bytes_of(data)), Error);
   CHECK_THROWS_AS(make_tensor({"m", *find_element_type("F4"), {3}}, test::bytes_of("x")), Error);
+}
+
+TEST_CASE("tensor: values read as floats are the same in every floating-point environment") {
+  const Tensor doubles = make_tensor({"m", *find_element_type("F64"), {64}}, test::bytes_of(random_bytes(512, 7))),
+               words = make_tensor({"m", *find_element_type("I64"), {64}}, test::bytes_of(random_bytes(512, 8)));
+  test::check_environments("read_values", [&](test::Digest& d) {
+    std::vector<float> values(64);
+    for (const Tensor* tensor : {&doubles, &words}) {
+      read_values(*tensor, 0, std::span(values));
+      d.add_all(values);
+    }
+  });
 }
 
 TEST_CASE("tensor: a view of aligned FP32 does not copy") {

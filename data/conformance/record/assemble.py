@@ -1,5 +1,5 @@
 # Question: how do the recorders' outputs become systems.tsv and edges.tsv?
-# Run: python3 assemble.py edge_inputs.txt OUTDIR cuda.txt torch.txt ml_dtypes.txt
+# Run: python3 assemble.py edge_inputs.txt OUTDIR cuda.txt torch.txt ml_dtypes.txt onnx.txt
 import sys
 
 HEADER = """# What real systems do when they convert float32 and float64 to narrow formats, bit for bit.
@@ -15,6 +15,7 @@ HEADER = """# What real systems do when they convert float32 and float64 to narr
 """
 MADE = """# Made 2026-11 on one NVIDIA H200 (driver 580.159.04, CUDA 13.0) by record_cuda.cu (nvcc -O3 -arch=sm_90a),
 # record_torch.py and record_ml_dtypes.py, each run with edge_inputs.txt, then assemble.py. Device code for cuda; torch = eager on CUDA; torch-cpu = eager on x86-64.
+# onnx: the reference implementation on x86-64 by record_onnx.py.
 """
 
 

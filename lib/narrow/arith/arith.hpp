@@ -59,7 +59,7 @@ constexpr Code div(Code a, Code b, const Format& f, const Cast& cast = {}, std::
   const bool negative = x.negative != y.negative;
   if ((x.is_inf() && y.is_inf()) || (x.is_zero() && y.is_zero())) return detail::invalid(f, cast);
   if (x.is_inf() || y.is_zero()) return detail::infinity_to(negative, f, cast);
-  if (y.is_inf()) return f.zero_code(negative);
+  if (y.is_inf()) return detail::zero_to(negative, f, cast);
   return round_exact(detail::exact_quotient(x, y), f, cast, random);
 }
 

@@ -43,7 +43,7 @@ class Number {
   constexpr Code code() const noexcept { return code_; }
 
   constexpr explicit operator double() const noexcept { return decode(code_, F); }
-  constexpr explicit operator float() const noexcept { return static_cast<float>(decode(code_, F)); }
+  constexpr explicit operator float() const noexcept { return detail::in_carrier<float>(decode(code_, F)); }
   template <std::integral T>
   constexpr explicit operator T() const noexcept { return static_cast<T>(decode(code_, F)); }
 

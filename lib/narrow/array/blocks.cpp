@@ -54,6 +54,7 @@ std::vector<float> block_amax(std::span<const float> data, const BlockShape& sha
 std::vector<Statistics> block_statistics(std::span<const float> data, const BlockShape& shape,
                                          std::span<const FormatCast> formats, double scale, int threads) {
   check(data, shape);
+  const DefaultFloats guard;
   const StatisticsPass pass(formats, scale);
   std::vector<Statistics> out(shape.grid_rows() * shape.grid_cols());
   for_each_block(data, shape, threads, [&](std::size_t b, const auto& rows) {
@@ -65,6 +66,7 @@ std::vector<Statistics> block_statistics(std::span<const float> data, const Bloc
 }
 
 Distribution distribution(std::vector<double> values) {
+  const DefaultFloats guard;
   Distribution d;
   d.count = values.size();
   if (values.empty()) return d;

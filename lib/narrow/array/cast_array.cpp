@@ -28,6 +28,7 @@ void encode_any(std::span<const T> in, const Format& f, const Cast& cast, std::s
                 int threads) {
   check_spans(in.size(), out.size(), f);
   check_cast(cast);
+  const DefaultFloats guard;
   check_code_type(f, sizeof(Out));
   if constexpr (std::is_same_v<T, float> && sizeof(Out) <= 4) {
     cast_floats<Out>(in, out, {f, cast, seed, code_plan(f, cast), 0}, threads);
@@ -45,12 +46,14 @@ void round_array(std::span<const float> in, std::span<float> out, const Format& 
                  int threads) {
   check_spans(in.size(), out.size(), f);
   check_cast(cast);
+  const DefaultFloats guard;
   cast_floats<float>(in, out, {f, cast, seed, value_plan(f, cast), 0}, threads);
 }
 void round_array(std::span<const double> in, std::span<double> out, const Format& f, const Cast& cast,
                  std::uint64_t seed, int threads) {
   check_spans(in.size(), out.size(), f);
   check_cast(cast);
+  const DefaultFloats guard;
   const CastJob job{f, cast, seed, {}, 0};
   parallel_parts(in.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) out[i] = round_to(in[i], f, cast, element_random(job, i));

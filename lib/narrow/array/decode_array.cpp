@@ -12,7 +12,7 @@ using namespace detail;
 template <class In, class T>
 void decode_scalar(std::span<const In> in, const Format& f, std::span<T> out, int threads) {
   parallel_parts(in.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) out[i] = static_cast<T>(decode(in[i], f));
+    for (std::size_t i = begin; i < end; ++i) out[i] = in_carrier<T>(decode(in[i], f));
   });
 }
 
@@ -26,6 +26,7 @@ void decode_lanes_of(std::span<const In> in, const Format& f, std::span<float> o
 template <class In, class T>
 void decode_any(std::span<const In> in, const Format& f, std::span<T> out, int threads) {
   check_spans(in.size(), out.size(), f);
+  const DefaultFloats guard;
   if constexpr (std::is_same_v<T, float> && sizeof(In) <= 4) {
     const DecodePlan plan = decode_plan<In>(f);
     switch (plan.way) {

@@ -42,7 +42,8 @@ Way choose_way(const Format& f, const Cast& cast) {
       cast.subnormals == Subnormals::keep)
     return Way::power;
   if (has_float_exponents(f)) return Way::field;
-  if (has_half_lanes && f == "fp16"_fmt && cast.rounding == Rounding::nearest_even && cast.subnormals == Subnormals::keep)
+  if (has_half_lanes && f == "fp16"_fmt && cast.rounding == Rounding::nearest_even &&
+      cast.subnormals == Subnormals::keep && cast.zero == Zero::keep_sign)
     return Way::half;
   return anchor_is_float(f) ? Way::anchor : Way::scalar;
 }
@@ -57,7 +58,7 @@ Finish choose_finish(const Format& f, const Cast& cast, RoundPlan& p, const ToWo
     if (p.zero_word[0] != 0 || largest_code == 0) return Finish::full;
     return p.negative_word >= 0 ? Finish::selected : Finish::natural;
   }
-  if (cast.subnormals != Subnormals::keep) return Finish::full;
+  if (cast.subnormals != Subnormals::keep || cast.zero != Zero::keep_sign) return Finish::full;
   if ((p.way == Way::field || p.way == Way::half) && cast.overflow == Overflow::to_special) return Finish::natural;
   if (f.twos_complement) return cast.rounding == Rounding::nearest_even ? Finish::integer : Finish::full;
   if (!f.has_negative_zero() && cast.rounding != Rounding::nearest_even) return Finish::full;

@@ -21,6 +21,7 @@ constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 }
 
 double FormatStatistics::clipped_sqnr_db() const {
+  const DefaultFloats guard;
   if (not_finite != 0 || signal == 0) return undefined;
   return squared_error == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / squared_error);
 }
@@ -29,6 +30,7 @@ double FormatStatistics::mse() const { return has_error() ? squared_error / stat
 double FormatStatistics::relative_error() const { return has_error() ? max_relative_error : undefined; }
 
 void Statistics::merge(const Statistics& next) {
+  const DefaultFloats guard;
   InputStatistics& a = input;
   const InputStatistics& b = next.input;
   a.count += b.count, a.zeros += b.zeros, a.nan += b.nan, a.inf += b.inf;
@@ -271,8 +273,9 @@ struct StatisticsPass::Plan {
 };
 
 StatisticsPass::StatisticsPass(std::span<const FormatCast> formats, double scale, std::uint64_t seed)
-    : plan_(new Plan{{}, static_cast<float>(scale)}) {
+    : plan_(new Plan{{}, in_carrier<float>(scale)}) {
   check_request(formats, scale, static_cast<double>(plan_->scale));
+  const DefaultFloats guard;
   for (const FormatCast& to : formats) plan_->measures.push_back(make_measure(to, seed));
 }
 StatisticsPass::~StatisticsPass() = default;

@@ -4,6 +4,7 @@
 
 #include "narrow/array/overflow.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 
 namespace narrow::detail {
 
@@ -26,6 +27,7 @@ std::uint32_t first_word(const Predicate& holds) {
 Thresholds find_thresholds(const FormatCast& to, bool negative, int scale_log2) {
   if (to.cast.rounding == Rounding::stochastic) throw Error("histogram: a stochastic cast has no thresholds; use statistics");
   if (scale_log2 < -126 || scale_log2 > 127) throw Error("histogram: scale 2^" + std::to_string(scale_log2) + " is no normal float");
+  const DefaultFloats guard;
   const float scale = std::ldexp(1.0f, scale_log2);
   const auto scaled = [&](std::uint32_t word) { return std::bit_cast<float>(word | (negative ? 0x80000000u : 0)) * scale; };
   const auto result = [&](std::uint32_t word) { return encode(scaled(word), to.format, to.cast); };

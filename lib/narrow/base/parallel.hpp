@@ -9,6 +9,8 @@
 #include <omp.h>
 #endif
 
+#include "narrow/base/float_environment.hpp"
+
 namespace narrow {
 
 // How many threads parallel_parts uses when not told otherwise (OMP_NUM_THREADS is obeyed).
@@ -21,7 +23,8 @@ inline int default_threads() noexcept {
 }
 
 // Calls body(begin, end) for consecutive parts of [0, count), each of part_size elements but the last, on up to
-// `threads` threads (0: the default). body must not throw.
+// `threads` threads (0: the default), all with the default floating-point environment: a thread of the pool has that of
+// whoever made it. body must not throw.
 template <class Body>
 void parallel_parts(std::size_t count, std::size_t part_size, int threads, const Body& body) {
   const auto parts = static_cast<std::ptrdiff_t>((count + part_size - 1) / part_size);
@@ -31,13 +34,20 @@ void parallel_parts(std::size_t count, std::size_t part_size, int threads, const
     body(begin, std::min(count, begin + part_size));
   };
   if (used <= 1) {
+    const DefaultFloats guard;
     for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
     return;
   }
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(used)
+#pragma omp parallel num_threads(used)
 #endif
-  for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
+  {
+    const DefaultFloats guard;
+#ifdef _OPENMP
+#pragma omp for schedule(dynamic, 1)
+#endif
+    for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
+  }
 }
 
 }  // namespace narrow

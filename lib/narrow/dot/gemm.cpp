@@ -223,6 +223,7 @@ void run(const DotModel& model, const Plan& plan, const CodeMatrix& a, const Cod
   const Product p{model, plan, a, b, c, options, options.output.value_or(accumulator), options.c_format.value_or(accumulator),
                   a.rows, b.cols, a.cols};
   detail::check_product(p, d);
+  const DefaultFloats guard;
   const Sink sink{data, d.code_bytes, d.pitch, d.layout};
   const bool tiled = plan.order == SumOrder::stream_k;
   const std::size_t tile_rows = tiled ? static_cast<std::size_t>(plan.tile_rows) : std::max<std::size_t>(p.rows, 1);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 
+#include "narrow/base/error.hpp"
 #include "narrow/dot/model_table.hpp"
 
 namespace narrow {
@@ -92,10 +94,15 @@ constexpr auto make_models() {
 
 }  // namespace detail
 
-// The hardware rows at compile time, in the order of the table (for kernels that need constants).
+// The hardware rows at compile time (for kernels that need constants): a name that is not among them does not compile,
+// and throws Error at run time.
 constexpr DotModel hardware_model(std::string_view name) {
   DotModel found;
-  detail::for_each_model([&](const DotModel& m) { if (m.name.view() == name) found = m; });
+  bool is_known = false;
+  detail::for_each_model([&](const DotModel& m) {
+    if (m.name.view() == name) found = m, is_known = true;
+  });
+  if (!is_known) throw Error("model '" + std::string(name) + "' is unknown; narrow models lists them");
   return found;
 }
 

@@ -40,6 +40,7 @@ struct ExactProduct {
 ProductError product_error(const DotModel& model, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
                            const CodeMatrix& d, const Format& output, std::size_t sample, int threads,
                            const GemmOptions& options) {
+  const DefaultFloats guard;
   const Plan plan;
   const detail::Product p{model, plan, a, b, c, options, output, options.c_format.value_or(model.accumulator.format), a.rows, b.cols, a.cols};
   const bool blocks = !options.block_a.empty() || !options.block_b.empty(), scaled = p.has_scales() || blocks || options.alpha != 1;

@@ -95,6 +95,38 @@ constexpr double decode(Code code, const Format& f) noexcept {
   return compose(u.negative, u.significand, u.exponent);
 }
 
+namespace detail {
+
+// x as a double, or as the nearest float (a tie to even). By integers: a conversion of the machine obeys the rounding
+// mode and flush-to-zero of the caller. A NaN keeps its sign and its upper payload bits and is quiet.
+template <class T>
+constexpr T in_carrier(double x) noexcept {
+  if constexpr (sizeof(T) == 8) {
+    return x;
+  } else {
+    const auto word = std::bit_cast<std::uint64_t>(x);
+    const auto sign = static_cast<std::uint32_t>(word >> 32) & 0x80000000u;
+    const int exponent = static_cast<int>(word >> 52 & 0x7FF) - 1023;
+    const std::uint64_t mantissa = word & low_mask(52);
+    if (exponent > 127) {
+      const bool is_nan = exponent == 1024 && mantissa != 0;
+      const auto payload = static_cast<std::uint32_t>(mantissa >> 29) | 0x400000u;
+      return std::bit_cast<float>(sign | 0x7F800000u | (is_nan ? payload : 0));
+    }
+    // Below 2^-126 the last place stays at 2^-149; a double's own subnormals are far below half of it.
+    const bool is_normal = exponent >= -126;
+    const std::uint64_t significand = exponent == -1023 ? 0 : mantissa | 1ull << 52;
+    const int cut = is_normal ? 29 : exponent < -160 ? 63 : -97 - exponent;
+    const std::uint64_t kept = significand >> cut, rest = significand & low_mask(cut), half = 1ull << (cut - 1);
+    const std::uint64_t rounded = kept + (rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0);
+    // The implicit bit adds one to the exponent field, and a carry moves into it by itself, up to Inf.
+    const std::uint32_t field = is_normal ? static_cast<std::uint32_t>(exponent + 126) << 23 : 0;
+    return std::bit_cast<float>(sign | (field + static_cast<std::uint32_t>(rounded)));
+  }
+}
+
+}  // namespace detail
+
 // The limits of a format as values.
 constexpr double largest(const Format& f) noexcept { return decode(f.max_code(), f); }
 constexpr double lowest(const Format& f) noexcept { return decode(f.max_code(true), f); }

@@ -5,6 +5,9 @@
 
 namespace narrow {
 
+// The last bit is that of the significand, implicit bit included. In a format without mantissa bits (e8m0, e3m0f) it is
+// the implicit bit itself, which is odd: there a tie between two powers of two goes to the larger one, and to_odd stays
+// at the smaller one.
 enum class Rounding : std::uint8_t {
   nearest_even,     // the nearest value, a tie to the one with an even last bit
   nearest_away,     // the nearest, a tie to the larger magnitude
@@ -17,9 +20,9 @@ enum class Rounding : std::uint8_t {
 };
 
 enum class Overflow : std::uint8_t {
-  to_special,  // Inf, else NaN (with the sign), else the largest finite value, where the mode rounds away from zero
-  saturate,    // the largest finite value, also for Inf
-  saturate_finite  // finite values saturate, Inf goes to the special (ONNX for the fnuz formats)
+  to_special,      // Inf, else NaN (with the sign), else the largest finite value, where the mode rounds away from zero
+  saturate,        // the largest finite value, also for Inf
+  saturate_finite  // finite values saturate, Inf goes to the special (ONNX to e8m0; its tables for fnuz before 1.19)
 };
 
 enum class Subnormals : std::uint8_t {
@@ -35,7 +38,14 @@ enum class Nan : std::uint8_t {
   keep_payload,  // sign and upper payload bits kept, quiet bit set (IEEE 754; ARM FCVT, x86 F16C)
   quiet,         // only the quiet bit, with the sign of the input
   cut_payload,   // the word is cut like a number: a NaN whose payload is in the lost bits becomes Inf (cvt.rna.tf32)
-  turned_zero    // as quiet; without NaN in the format, zero with the sign turned (ml_dtypes' FP6 and FP4)
+  turned_zero,   // as quiet; without NaN in the format, zero with the sign turned (ml_dtypes' FP6 and FP4)
+  zero           // as canonical; without NaN in the format, zero (DeepGEMM's FP4)
+};
+
+// What a negative value becomes that rounds to zero, and what -0 becomes.
+enum class Zero : std::uint8_t {
+  keep_sign,  // -0 where the format has one
+  positive    // 0 (DeepGEMM's FP4)
 };
 
 // What a format without a sign (e8m0) makes of a negative value.
@@ -53,11 +63,12 @@ struct Cast {
   Overflow overflow = Overflow::to_special;
   Subnormals subnormals = Subnormals::keep;
   Nan nan = Nan::canonical;
-  int random_bits = 32;       // stochastic: how many bits of the random argument count, 1 to 64
+  int random_bits = 32;       // stochastic: how many bits of the random argument count, 1 to 64 (0 never rounds up)
   bool through_fp32 = false;  // a double is rounded to FP32 (nearest even) first: only where a named system does it
   bool double_keeps_nan = false;  // a NaN that comes as a double follows keep_payload instead (CUDA)
   Negative negative = Negative::to_nan;
   NearZero near_zero = NearZero::by_value;
+  Zero zero = Zero::keep_sign;
 
   friend constexpr bool operator==(const Cast&, const Cast&) = default;
 };

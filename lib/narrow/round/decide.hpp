@@ -23,8 +23,8 @@ constexpr bool decide(const Cast& cast, bool negative, bool kept_is_odd, std::ui
     case Rounding::to_odd: return !kept_is_odd && inexact;
     case Rounding::stochastic: {
       // floor(fraction * 2^n) + random mod 2^n >= 2^n, asked without the carry:  random mod 2^n > 2^n - 1 - floor(...)
-      const int n = cast.random_bits;
-      return (random & low_mask(n)) > low_mask(n) - (rest >> (64 - n));
+      const int n = cast.random_bits < 0 ? 0 : cast.random_bits > 64 ? 64 : cast.random_bits;
+      return (random & low_mask(n)) > low_mask(n) - shift_right(rest, 64 - n);
     }
   }
   return false;

@@ -35,8 +35,8 @@ inline constexpr Cast e8m0_torch{
 inline constexpr Cast ml_dtypes_float{.nan = Nan::quiet, .through_fp32 = true};
 inline constexpr Cast ml_dtypes_finite{.nan = Nan::turned_zero, .through_fp32 = true};
 inline constexpr Cast e8m0_ml_dtypes{.through_fp32 = true, .near_zero = NearZero::by_field_no_zero};
-inline constexpr Cast onnx_fp8{.overflow = Overflow::saturate, .nan = Nan::keep_sign, .through_fp32 = true};
-inline constexpr Cast onnx_fnuz{.overflow = Overflow::saturate_finite, .through_fp32 = true};
+inline constexpr Cast onnx_fp8{.overflow = Overflow::saturate, .nan = Nan::quiet, .through_fp32 = true};
+inline constexpr Cast onnx_fp8_nosat{.nan = Nan::quiet, .through_fp32 = true};
 inline constexpr Cast e8m0_onnx{.overflow = Overflow::saturate_finite,
                                 .through_fp32 = true,
                                 .negative = Negative::to_magnitude,
@@ -63,11 +63,13 @@ inline constexpr NamedCast named_cast_table[] = {
      "0.6; double goes through FP32"},
     {"ml_dtypes", "e2m3 e3m2 e2m1", "nearest_even", detail::ml_dtypes_finite, "0.6; double goes through FP32"},
     {"ml_dtypes", "e8m0", "nearest_even", detail::e8m0_ml_dtypes, "0.6; double goes through FP32; zero is NaN"},
-    {"onnx", "e4m3 e5m2", "nearest_even", detail::onnx_fp8, "Cast, saturate = 1; from FP32"},
-    {"onnx", "e4m3fnuz e5m2fnuz", "nearest_even", detail::onnx_fnuz, "Cast, saturate = 1: Inf is NaN; from FP32"},
+    {"onnx", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::onnx_fp8,
+     "reference of 1.19 to 1.23, saturate = 1; from FP32 (the NaN of e5m2 was 0x7F up to 1.18)"},
     {"onnx", "e8m0", "nearest_even up toward_zero", detail::e8m0_onnx, "Cast, saturate = 1, round_mode; from FP32"},
-    {"onnx-nosat", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::torch_fp8, "Cast, saturate = 0; from FP32"},
-    {"onnx-nosat", "e8m0", "nearest_even up toward_zero", detail::e8m0_torch, "Cast, saturate = 0, round_mode; from FP32"},
+    {"onnx-nosat", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::onnx_fp8_nosat,
+     "the same, saturate = 0; from FP32"},
+    {"onnx-nosat", "e8m0", "nearest_even up toward_zero", detail::e8m0_torch,
+     "Cast, saturate = 0, round_mode; from FP32"},
 };
 
 namespace detail {

@@ -24,6 +24,10 @@ constexpr Code special_code(bool negative, const Format& f) noexcept {
   return f.has_nan() ? f.nan_code(negative) : f.max_code(negative);
 }
 
+constexpr Code zero_to(bool negative, const Format& f, const Cast& cast) noexcept {
+  return f.zero_code(negative && cast.zero == Zero::keep_sign);
+}
+
 constexpr bool is_unsigned_nan(bool negative, const Format& f, const Cast& cast) noexcept {
   return negative && !f.has_sign && cast.negative == Negative::to_nan;
 }
@@ -38,10 +42,11 @@ constexpr Code infinity_to(bool negative, const Format& f, const Cast& cast) noe
 constexpr Code nan_to(bool negative, std::uint64_t payload, const Format& f, Nan rule) noexcept {
   if (!f.has_nan()) {
     if (rule == Nan::turned_zero) return f.zero_code(!negative);
+    if (rule == Nan::zero) return f.zero_code();
     return f.is_integer() ? 0 : f.max_code();
   }
-  if (rule == Nan::canonical || f.specials != Specials::inf_and_nan)
-    return f.nan_code(negative && rule != Nan::canonical);
+  const bool drops_sign = rule == Nan::canonical || rule == Nan::zero;
+  if (drops_sign || f.specials != Specials::inf_and_nan) return f.nan_code(negative && !drops_sign);
   const Code quiet_bit = 1ull << (f.mantissa_bits - 1);
   const Code kept = payload >> (52 - f.mantissa_bits);
   Code mantissa = f.mantissa_mask();
@@ -73,9 +78,10 @@ constexpr Cut cut_at(Integer significand, int shift, bool sticky) noexcept {
 template <class Integer>
 constexpr Code round_significand(bool negative, Integer significand, int exponent, bool sticky, const Format& f,
                                  const Cast& cast, std::uint64_t random) noexcept {
+  const Code zero = zero_to(negative, f, cast);
   if (significand == 0 && !sticky) {
     const bool zero_is_nan = !f.has_zero && cast.near_zero == NearZero::by_field_no_zero;
-    return zero_is_nan ? f.nan_code() : f.zero_code(negative);
+    return zero_is_nan ? f.nan_code() : zero;
   }
   if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
   negative = negative && f.has_sign;
@@ -109,7 +115,7 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
     return outward && cast.overflow == Overflow::to_special ? special_code(negative, f) : f.max_code(negative);
   }
   if (cast.subnormals == Subnormals::flush_results && f.has_subnormals() && magnitude <= f.mantissa_mask()) magnitude = 0;
-  return magnitude == 0 ? f.zero_code(negative) : f.with_sign(magnitude, negative);
+  return magnitude == 0 ? zero : f.with_sign(magnitude, negative);
 }
 
 }  // namespace detail

@@ -50,7 +50,7 @@ constexpr Code encode(T x, const Format& f, const Cast& cast = {}, std::uint64_t
 // becomes the carrier's infinity.
 template <Carrier T>
 constexpr T round_to(T x, const Format& f, const Cast& cast = {}, std::uint64_t random = 0) noexcept {
-  return static_cast<T>(decode(encode(x, f, cast, random), f));
+  return detail::in_carrier<T>(decode(encode(x, f, cast, random), f));
 }
 
 // The same with format and cast folded into the code.

@@ -122,7 +122,8 @@ BlockFormat require_block_format(std::string_view name) {
 
 Cast element_cast(const BlockFormat& format) {
   Cast cast{.overflow = Overflow::saturate};
-  if (format.rule == ScaleRule::deepgemm && format.element == e2m1) cast.rounding = Rounding::nearest_to_zero;
+  if (format.rule == ScaleRule::deepgemm && format.element == e2m1)
+    cast.rounding = Rounding::nearest_to_zero, cast.nan = Nan::zero, cast.zero = Zero::positive;
   return cast;
 }
 

@@ -139,6 +139,7 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
     throw Error("blocks: scale " + std::to_string(scale) + ": a positive finite number is needed");
   BlockFormatStatistics total;
   if (data.empty()) return total;
+  const DefaultFloats guard;
   std::vector<float> multiplied;
   if (scale != 1) {
     multiplied.resize(data.size());

@@ -38,15 +38,16 @@ void check(const TeDelayedScaling& p) {
 }
 
 DelayedState next(const TeDelayedScaling& p, DelayedState s, const Observation& seen) {
-  const float amax = p.most_recent ? seen.amax : larger(s.window_max, seen.amax);
   s.event = ScaleEvent::none;
+  if (seen.amax == 0) return s;
+  const float amax = p.most_recent ? seen.amax : larger(s.window_max, seen.amax);
   if (std::isfinite(amax) && amax > 0) {
-    const float before = s.scale, fp8_max = detail::to_float(p.fp8_max);
-    s.scale = fp8_max / amax / std::ldexp(1.0f, static_cast<int>(p.margin));
+    const float before = s.scale, scaled_max = std::ldexp(detail::to_float(p.fp8_max), -static_cast<int>(p.margin));
+    s.scale = scaled_max / amax;
     if (std::isinf(s.scale)) s.scale = detail::float_max;
     if (s.scale != before) s.event = s.scale > before ? ScaleEvent::grew : ScaleEvent::backed_off;
   }
-  if (seen.amax != 0) remember(s, seen.amax, static_cast<std::size_t>(p.history - 1));
+  remember(s, seen.amax, static_cast<std::size_t>(p.history - 1));
   return s;
 }
 

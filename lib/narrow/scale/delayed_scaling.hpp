@@ -24,7 +24,7 @@ struct TeDelayedScaling {
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
   static constexpr std::string_view name = "te-delayed", what = "FP8_MAX / largest amax of the last 1024 steps";
   static constexpr std::string_view source =
-      "TransformerEngine common/recipe/__init__.py DelayedScaling, common/recipe/delayed_scaling.cu";
+      "TransformerEngine 2.20 common/recipe/__init__.py DelayedScaling, common/recipe/delayed_scaling.cu kernel_bulk";
   static constexpr bool skips_on_inf = false;
 
   double fp8_max = 448;
@@ -34,7 +34,7 @@ struct TeDelayedScaling {
 
   static constexpr std::array<Parameter<TeDelayedScaling>, 4> parameters() {
     return {{{"fp8-max", &TeDelayedScaling::fp8_max, ParameterKind::scale, "448 forward (E4M3), 57344 backward (E5M2)"},
-             {"margin", &TeDelayedScaling::margin, ParameterKind::magnitude, "the scale is divided by 2^margin"},
+             {"margin", &TeDelayedScaling::margin, ParameterKind::magnitude, "fp8-max is divided by 2^margin"},
              {"history", &TeDelayedScaling::history, ParameterKind::count, "amax_history_len"},
              {"most-recent", &TeDelayedScaling::most_recent, ParameterKind::flag,
               "amax_compute_algo most_recent instead of max"}}};
@@ -44,9 +44,9 @@ void check(const TeDelayedScaling& policy);
 inline float limit(const TeDelayedScaling& p) { return detail::to_float(p.fp8_max); }
 inline DelayedState initial(const TeDelayedScaling&) { return {}; }
 
-// The amax of the step that has just run, and the scale for the next one. An amax of 0 (the module did not run) leaves
-// the history as it is. When the amax to use is 0, Inf or NaN the old scale stays; so one Inf freezes "max" until it
-// has left the window.
+// The amax of the step that has just run, and the scale for the next one: (fp8_max * 2^-margin) / amax, one division.
+// An amax of 0 (the module did not run) changes nothing, not even what "max" sees of the window. When the amax to use
+// is Inf or NaN the old scale stays; so one Inf freezes "max" until it has left the window.
 DelayedState next(const TeDelayedScaling& policy, DelayedState state, const Observation& seen);
 
 inline float scale(const DelayedState& s) { return s.scale; }

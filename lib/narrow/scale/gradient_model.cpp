@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -18,6 +19,7 @@ GradientModel parse_gradient_model(std::string_view name) {
 
 std::vector<float> model_amax(GradientModel model, std::span<const float> piece_amaxes, std::size_t steps,
                               std::uint64_t seed) {
+  const DefaultFloats guard;
   std::vector<float> pieces;
   for (const float a : piece_amaxes)
     if (std::isfinite(a) && a > 0) pieces.push_back(a);

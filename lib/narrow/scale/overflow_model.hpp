@@ -2,49 +2,79 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <limits>
+#include <string>
 #include <vector>
 
 namespace narrow {
 
-// One entry a step. amax: largest unscaled gradient. found_inf: what the recorded run found, at `scale` where that is
-// known. A vector is empty when the log has no such column.
+// One entry a step. amax: largest unscaled gradient. found_inf: what the recorded run found at `scale`. A vector is
+// empty when the log has no such column.
 struct GradientLog {
+  static constexpr float no_amax = -1;             // in amax: not recorded at this step
+  static constexpr std::uint8_t not_recorded = 2;  // in found_inf, beside 0 and 1
+
   std::vector<std::int64_t> steps;
   std::vector<float> amax;
   std::vector<std::uint8_t> found_inf;
   std::vector<float> scale;
+  // The run held its gradients in FP16. Else a good step says nothing: what fits FP32 or BF16 may not fit FP16.
+  bool is_fp16 = true;
 };
 
-// How found_inf is known for a scale that was not the recorded one.
-enum class OverflowBasis : std::uint8_t {
-  amax,            // exactly: FP16(amax * scale) is Inf, or amax is not finite
-  recorded_scale,  // exactly where it follows from the step itself (an overflow stays one at larger scales, a good step
-                   // at smaller ones); in between by the nearest steps that show the other
-  recorded_only    // the recorded found_inf, whatever the scale: exact for the policy that recorded it only
+enum class Certainty : std::uint8_t {
+  exact,      // follows from the step itself
+  estimated,  // from another step, or from an amax that the log contradicts elsewhere
+  unknown     // no step of the log tells
 };
-std::string_view describe(OverflowBasis basis);
 
+// Scales up to good_up_to pass, scales from overflow_from on overflow; -1 and Inf where nothing is known on that side.
+struct ScaleBounds {
+  float good_up_to = -1;
+  float overflow_from = std::numeric_limits<float>::infinity();
+
+  bool decide(float scale) const { return scale <= good_up_to || scale >= overflow_from; }
+};
+
+// What each kind of log tells, for the gradients of the recorded run:
+//   amax                 a step overflows when FP16(amax * scale) is Inf: exact at every scale
+//   scale and found_inf  an overflow is one at every larger scale, a good step is one at every smaller scale: exact
+//   there;
+//                        elsewhere estimated by the nearest step that decides, unknown where none does
+//   scale alone          it falls after an overflow, and the other steps are taken as good
+//   found_inf alone      nothing: at which scale it was found is not known
+// Where amax and found_inf disagree at some step, amax is not that of all gradients: found_inf decides what it can, and
+// amax is an estimate at every step.
 class OverflowModel {
  public:
-  explicit OverflowModel(GradientLog log);  // throws Error when there is neither amax nor found_inf, or sizes differ
+  explicit OverflowModel(GradientLog log);  // throws Error when all columns are empty, or their sizes differ
 
   struct Answer {
     bool found_inf;
-    bool is_estimate;
+    Certainty certainty;
   };
   Answer at(std::size_t step, float scale) const;
+  // Of all steps together: strictly between the two no step tells.
+  const ScaleBounds& known() const { return known_; }
   std::size_t steps() const { return log_.steps.size(); }
   const GradientLog& log() const { return log_; }
-  OverflowBasis basis() const { return basis_; }
+  bool has_recorded_run() const { return !log_.scale.empty() && !log_.found_inf.empty(); }
+  std::string unknown_region() const;  // "scales above 2^17", "every scale"; empty when there is none
+  std::string describe() const;        // on what the answers rest, and what is odd about the log
 
  private:
-  void bracket_run(std::size_t begin, std::size_t end);
+  void take_found_inf_from_scale();
+  ScaleBounds bounds_by_amax(std::size_t step) const;
+  ScaleBounds bounds_by_run(std::size_t step) const;
+  void build_tree();
+  std::size_t nearest(std::size_t step, float scale, bool left) const;  // a step that decides; steps() when none does
 
   GradientLog log_;
-  OverflowBasis basis_;
-  // recorded_scale: scales up to good_up_to are believed to pass, from overflow_from on to overflow.
-  std::vector<float> good_up_to_, overflow_from_;
+  bool from_falling_scale_ = false;
+  std::size_t disagreements_ = 0, first_disagreement_ = 0;
+  std::vector<ScaleBounds> tree_;  // steps at the leaves, from leaves_ on; a node has the widest bounds of its children
+  std::size_t leaves_ = 1;
+  ScaleBounds known_;
 };
 
 }  // namespace narrow

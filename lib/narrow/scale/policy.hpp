@@ -9,6 +9,8 @@
 #include <string_view>
 #include <variant>
 
+#include "narrow/format/decode.hpp"
+
 namespace narrow {
 
 // What a policy sees of one step.
@@ -52,7 +54,8 @@ struct Parameter {
   std::string_view what;
 };
 
-// A policy is an aggregate of parameters with the framework's defaults. Its functions are free and pure:
+// A policy is an aggregate of parameters with the framework's defaults. Its functions are free and pure (in the default
+// floating-point environment, which a Scaler sets for them):
 //   State initial(policy)   State next(policy, state, observation)   float scale(state)   std::string to_text(state)
 // check(policy) throws Error for parameters that do not go together. Two more where they apply: limit(policy), the
 // largest magnitude that fits once scaled, and is_immediate: a step is scaled by what it shows itself, not by the past.
@@ -75,12 +78,7 @@ concept ScalingPolicy = requires(const P& policy, const typename P::State& state
 namespace detail {
 
 // (float)x with IEEE's answer also where C++ leaves it open: beyond the largest float it is Inf.
-inline float to_float(double x) noexcept {
-  constexpr double overflows_from = 0x1.ffffffp+127;  // the middle between the largest float and 2^128
-  if (x >= overflows_from) return std::numeric_limits<float>::infinity();
-  if (x <= -overflows_from) return -std::numeric_limits<float>::infinity();
-  return static_cast<float>(x);
-}
+inline float to_float(double x) noexcept { return in_carrier<float>(x); }
 
 // grew or backed_off, unless FP32, in which the loss is scaled, sees 0, Inf or NaN.
 inline ScaleEvent moved(double scale, ScaleEvent event) noexcept {

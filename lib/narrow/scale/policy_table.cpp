@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 #include "narrow/scale/apex_scaler.hpp"
 #include "narrow/scale/deepspeed_scaler.hpp"
 #include "narrow/scale/delayed_scaling.hpp"
@@ -25,7 +26,10 @@ class PolicyScaler final : public Scaler {
  public:
   explicit PolicyScaler(const P& policy) : policy_(policy), state_(initial(policy)) {}
   float scale() const override { return narrow::scale(state_); }
-  void observe(const Observation& seen) override { state_ = next(policy_, std::move(state_), seen); }
+  void observe(const Observation& seen) override {
+    const DefaultFloats guard;
+    state_ = next(policy_, std::move(state_), seen);
+  }
   ScaleEvent event() const override { return state_.event; }
   std::string state_text() const override { return to_text(state_); }
   bool skips_on_inf() const override { return P::skips_on_inf; }
@@ -43,20 +47,6 @@ class PolicyScaler final : public Scaler {
   P policy_;
   typename P::State state_;
 };
-
-bool is_allowed(double x, ParameterKind kind) {
-  constexpr double largest_count = 1e15;  // a double still holds every integer
-  switch (kind) {
-    case ParameterKind::scale:
-    case ParameterKind::limit: return x > 0 && detail::to_float(x) > 0 && std::isfinite(detail::to_float(x));
-    case ParameterKind::growth: return x > 1 && std::isfinite(detail::to_float(x));
-    case ParameterKind::backoff: return x > 0 && x < 1;
-    case ParameterKind::count: return x >= 1 && x <= largest_count && x == std::floor(x);
-    case ParameterKind::magnitude: return x >= 0 && std::isfinite(x);
-    case ParameterKind::flag: return x == 0 || x == 1;
-  }
-  return false;
-}
 
 template <class P>
 void set(P& policy, const Parameter<P>& parameter, double value) {
@@ -118,6 +108,20 @@ const PolicyRow* find_policy(std::string_view name) {
   for (const PolicyRow& r : policy_table())
     if (detail::same_word(r.name, name)) return &r;
   return nullptr;
+}
+
+bool is_allowed(double x, ParameterKind kind) {
+  constexpr double largest_count = 1e15;  // a double still holds every integer
+  switch (kind) {
+    case ParameterKind::scale:
+    case ParameterKind::limit: return x > 0 && detail::to_float(x) > 0 && std::isfinite(detail::to_float(x));
+    case ParameterKind::growth: return x > 1 && std::isfinite(detail::to_float(x));
+    case ParameterKind::backoff: return x > 0 && x < 1;
+    case ParameterKind::count: return x >= 1 && x <= largest_count && x == std::floor(x);
+    case ParameterKind::magnitude: return x >= 0 && std::isfinite(x);
+    case ParameterKind::flag: return x == 0 || x == 1;
+  }
+  return false;
 }
 
 std::string_view describe(ParameterKind kind) {

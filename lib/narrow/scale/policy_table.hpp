@@ -59,7 +59,8 @@ NamedScaler make_scaler(std::string_view text, std::span<const ParameterValue> c
 // "65536", "2^16", "0.5", "0x1p16": a number as flags take it. Throws Error.
 double parse_scale_number(std::string_view text);
 
-// What a parameter of this kind may be, in words.
+// What a parameter of this kind may be, and the same in words.
+bool is_allowed(double value, ParameterKind kind);
 std::string_view describe(ParameterKind kind);
 
 }  // namespace narrow

@@ -81,6 +81,7 @@ std::size_t grid_cols(const BlockFormat& f, std::size_t cols) {
 }
 
 float tensor_amax(std::span<const float> data, const BlockFormat& format, int threads) {
+  const DefaultFloats guard;
   std::vector<float> parts(divide_up(data.size(), part_size));
   parallel_parts(data.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
     parts[begin / part_size] = amax_of(data.data() + begin, end - begin, format.rule);
@@ -94,6 +95,7 @@ void quantise_into(std::span<const float> data, std::size_t rows, std::size_t co
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
   if (data.empty()) return;
+  const DefaultFloats guard;
   const BlockEncoder encoder(format, amax);
   if (format.block_rows == 0) {  // one scale for all: any split will do
     scales[0] = encoder.whole().stored;
@@ -126,6 +128,7 @@ Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t co
                    int threads) {
   check_shape(data.size(), rows, cols);
   Quantised q{format, rows, cols, std::vector<std::uint8_t>(data.size()), {}, 1};
+  const DefaultFloats guard;
   q.scales.resize(grid_rows(format, rows) * grid_cols(format, cols));
   const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
   q.tensor_scale = tensor_scale(amax, format).stored;
@@ -139,6 +142,7 @@ void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float>
   const Grid g(format, rows, cols);
   check_sizes(codes.size(), out.size(), scales.size(), g);
   if (codes.empty()) return;
+  const DefaultFloats guard;
   TensorScale tensor;
   tensor.amax = tensor.stored = tensor_stored;
   const std::array<float, 256> values = element_values(format.element);
@@ -180,6 +184,7 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
   check_shape(data.size(), rows, cols);
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
+  const DefaultFloats guard;
   const BlockScaling scaling(format, tensor_scale(amax, format));
   const Cast cast = element_cast(format);
   for (std::size_t b = 0; b < g.blocks(); ++b) {

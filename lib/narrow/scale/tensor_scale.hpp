@@ -27,6 +27,15 @@ inline float power_of_two_below(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFF800000u);
 }
 
+// 2^floor(log2 x) with log2 rounded to float before the floor, for a normal x > 0: just below most powers of two the
+// logarithm rounds to that power's, and the result is above x. torch.log2 on CPU (2.13) is the correctly rounded one
+// for the 129 floats on either side of every power; so is this, as no logarithm of a double is near a rounding
+// boundary.
+inline float power_of_two_by_log2(float x) noexcept {
+  const auto log2 = static_cast<float>(std::log2(static_cast<double>(x)));
+  return std::ldexp(1.0f, static_cast<int>(std::floor(log2)));
+}
+
 inline constexpr float float_max = std::numeric_limits<float>::max();
 
 }  // namespace detail
@@ -42,12 +51,14 @@ inline float te_scale(float amax, float fp8_max, bool power_of_two, float epsilo
   return power_of_two ? detail::power_of_two_below(scale) : scale;
 }
 
-// torchao's rule: the quotient in double, rounded once to float. Infinite data gives 0, NaN gives NaN.
+// torchao's rule: the quotient in double, rounded once to float. Infinite data gives 0, NaN gives NaN. As a power of
+// two
+// (_round_scale_down_to_power_of_2, torchao 0.19) it can lie above the quotient: amax 28 + 2^-19 gives 16, not 8.
 inline float torchao_scale(float amax, float fp8_max, bool power_of_two) {
   constexpr double least_amax = 1e-12;
   const double wide = static_cast<double>(amax);
   const float scale = detail::to_float(static_cast<double>(fp8_max) / (wide < least_amax ? least_amax : wide));
-  return power_of_two && scale > 0 ? detail::power_of_two_below(scale) : scale;
+  return power_of_two && scale > 0 ? detail::power_of_two_by_log2(scale) : scale;
 }
 
 // DeepGEMM's rule gives the decode scale, amax / fp8_max, for amax at least 1e-4; as UE8M0 it is rounded up to a power
@@ -146,7 +157,7 @@ struct TorchaoScaling {
   static constexpr std::array<Parameter<TorchaoScaling>, 2> parameters() {
     return {{{"fp8-max", &TorchaoScaling::fp8_max, ParameterKind::scale, "448 (E4M3), 57344 (E5M2)"},
              {"power-of-two", &TorchaoScaling::power_of_two, ParameterKind::flag,
-              "round the scale down to a power of two"}}};
+              "2^floor(log2 of the scale), log2 rounded to FP32"}}};
   }
 };
 inline void check(const TorchaoScaling&) {}

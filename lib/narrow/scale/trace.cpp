@@ -5,6 +5,7 @@
 #include <map>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 #include "narrow/scale/torch_scaler.hpp"
 
 namespace narrow {
@@ -12,7 +13,8 @@ namespace narrow {
 Trace run_trace(const Scaler& policy, const OverflowModel& log) {
   const std::vector<float>& amax = log.log().amax;
   const bool is_recipe = policy.limit() > 0;
-  if (is_recipe && amax.empty()) throw Error("a tensor recipe needs a log with amax; this one has found_inf only");
+  if (is_recipe && amax.empty()) throw Error("a tensor recipe needs a log with amax; this one has none");
+  const DefaultFloats guard;
   const std::unique_ptr<Scaler> scaler = policy.clone();
   const bool skips = scaler->skips_on_inf();
   // amax * (limit / amax) may exceed the limit by its two roundings; what is clipped exceeds it by more.
@@ -21,18 +23,25 @@ Trace run_trace(const Scaler& policy, const OverflowModel& log) {
   trace.steps.reserve(log.steps());
   for (std::size_t i = 0; i < log.steps(); ++i) {
     Observation seen;
+    if (is_recipe && amax[i] == GradientLog::no_amax)
+      throw Error("a tensor recipe needs the amax of every step; step " + std::to_string(log.log().steps[i]) +
+                  " has none");
     if (is_recipe) seen.amax = amax[i];
     if (scaler->is_immediate()) {
       scaler->observe(seen);
       trace.steps.push_back({scaler->scale(), false, scaler->event()});
     } else {
       const float scale = scaler->scale();
-      OverflowModel::Answer answer{};
-      if (!is_recipe) answer = log.at(i, scale);
+      OverflowModel::Answer answer{false, Certainty::exact};
+      if (!is_recipe && skips) answer = log.at(i, scale);  // who never looks for Inf needs no answer
       seen.found_inf = answer.found_inf;
-      trace.estimated += answer.is_estimate ? 1 : 0;
+      trace.estimated += answer.certainty == Certainty::estimated ? 1 : 0;
+      if (answer.certainty == Certainty::unknown) {
+        trace.steps.push_back({scale, false, ScaleEvent::none, answer.certainty});
+        break;
+      }
       scaler->observe(seen);
-      trace.steps.push_back({scale, skips && seen.found_inf, scaler->event(), answer.is_estimate});
+      trace.steps.push_back({scale, seen.found_inf, scaler->event(), answer.certainty});
     }
     if (is_recipe && static_cast<double>(amax[i]) * static_cast<double>(trace.steps.back().scale) > clips_above)
       ++trace.clipped;
@@ -51,7 +60,7 @@ std::optional<std::size_t> find_settled(const std::vector<TraceStep>& steps) {
   std::size_t settled = steps.size() - 1;
   for (std::size_t i = steps.size(); i-- > 0; settled = i) {
     low = std::min(low, steps[i].scale), high = std::max(high, steps[i].scale);
-    if (!(high <= 2 * low) || !std::isfinite(high)) break;
+    if (!(high <= 2 * low) || !std::isfinite(steps[i].scale)) break;
   }
   const bool too_late = settled > 0 && settled > steps.size() - steps.size() / 10 - 1;
   return too_late ? std::nullopt : std::optional(settled);

@@ -14,18 +14,22 @@ namespace narrow {
 struct TraceStep {
   float scale;  // before the step
   bool skipped;
-  ScaleEvent event;          // what the step did to the scale
-  bool is_estimate = false;  // found_inf does not follow from the log
+  ScaleEvent event;                        // what the step did to the scale
+  Certainty certainty = Certainty::exact;  // of `skipped`, which is false where it is unknown
 };
 
-// Shorter than the log when the framework ended the run.
+// Shorter than the log when the framework ended the run, and when the log cannot tell what became of a step: all that
+// follows depends on it.
 struct Trace {
   std::vector<TraceStep> steps;
   std::uint64_t estimated = 0;  // steps whose found_inf the log does not decide
   std::uint64_t clipped = 0;    // tensor recipes: steps whose largest value did not fit once scaled
+
+  // The last step is the first of which the log cannot tell.
+  bool ends_unknown() const { return !steps.empty() && steps.back().certainty == Certainty::unknown; }
 };
 
-// A tensor recipe needs a log with amax; throws Error without.
+// A tensor recipe needs a log with the amax of every step; throws Error without.
 Trace run_trace(const Scaler& scaler, const OverflowModel& log);
 
 struct TraceSummary {

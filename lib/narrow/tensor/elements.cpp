@@ -7,6 +7,7 @@
 #include "narrow/array/array.hpp"
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
@@ -188,6 +189,7 @@ void read_values_any(const Tensor& tensor, std::uint64_t first, std::span<T> out
   check_range(tensor, first, out.size());
   if (out.empty()) return;
   tensor.source->check();
+  const DefaultFloats guard;
   if (tensor.type.has_format()) return read_floating(tensor, first, out);
   if (tensor.type.kind == ElementKind::opaque)
     fail(tensor, "the type " + std::string(tensor.type.name) + " does not say what its numbers are; name their format");

@@ -102,6 +102,7 @@ std::string_view name_of(Nan rule) {
     case Nan::quiet: return "quiet";
     case Nan::cut_payload: return "cut_payload";
     case Nan::turned_zero: return "turned_zero";
+    case Nan::zero: return "zero";
   }
   return {};
 }

@@ -82,6 +82,12 @@ std::string metadata_of(const TensorFile& file, std::string_view key) {
   fail(file.path, "no checkpoint of narrow train (no '" + std::string(key) + "' in its metadata)");
 }
 
+std::uint64_t steps_of(const TensorFile& file) {
+  const narrow::Tensor* flags = file.find("found_inf");
+  if (flags == nullptr) fail(file.path, "no checkpoint of narrow train (no tensor 'found_inf')");
+  return flags->values();
+}
+
 template <class T>
 std::vector<T> read_tensor(const TensorFile& file, const std::string& name, std::uint64_t count) {
   const narrow::Tensor* tensor = file.find(name);
@@ -161,7 +167,9 @@ void write_checkpoint(const std::string& path, Trainer& trainer) {
     add_moments(pack, *parameters[k], state.moments[k]);
   }
   for (const QuantiserState& q : state.quantisers) pack.add("quantiser." + q.name, q.values);
-  pack.add("found_inf", "U8", {state.found_inf.size()}, std::as_bytes(std::span(state.found_inf)));
+  std::vector<std::uint8_t> found_inf;
+  for (const StepRow& row : state.rows) found_inf.push_back(row.found_inf);
+  pack.add("found_inf", "U8", {found_inf.size()}, std::as_bytes(std::span(found_inf)));
   const Json progress = {{"optimiser_steps", state.optimiser_steps},
                          {"first_nonfinite", to_json(state.first_nonfinite)},
                          {"broke", state.broke ? Json(*state.broke) : Json()}};
@@ -175,10 +183,10 @@ void read_checkpoint(const std::string& path, Trainer& trainer) {
   const TrainingState fresh = trainer.state();  // the sizes
   const std::vector<Parameter<float>*> parameters = trainer.model().parameters();
   TrainingState state;
-  const narrow::Tensor* flags = file.find("found_inf");
-  if (flags == nullptr) fail(path, "no checkpoint of narrow train (no tensor 'found_inf')");
-  state.found_inf = read_tensor<std::uint8_t>(file, "found_inf", flags->values());
-  state.rows = table_to_rows(read_tensor<double>(file, "rows", state.found_inf.size() * columns));
+  const std::uint64_t steps = steps_of(file);
+  const std::vector<std::uint8_t> found_inf = read_tensor<std::uint8_t>(file, "found_inf", steps);
+  state.rows = table_to_rows(read_tensor<double>(file, "rows", steps * columns));
+  for (std::size_t i = 0; i < steps; ++i) state.rows[i].found_inf = found_inf[i] != 0;
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const std::string& name = parameters[k]->name;
     state.parameters.push_back(read_tensor<float>(file, "parameter." + name, fresh.parameters[k].size()));
@@ -202,6 +210,13 @@ void read_checkpoint(const std::string& path, Trainer& trainer) {
   } catch (const std::exception& error) {
     fail(path, std::string("a damaged checkpoint: ") + error.what());
   }
+}
+
+CheckpointProgress read_progress(const std::string& path) {
+  const TensorFile file = open_tensor_file(path);
+  const Json progress = Json::parse(metadata_of(file, "progress"), nullptr, false);
+  const bool broke = progress.is_object() && progress.contains("broke") && !progress["broke"].is_null();
+  return {steps_of(file), broke};
 }
 
 void write_dump(const std::string& path, Trainer& trainer) {

@@ -16,6 +16,13 @@ void write_checkpoint(const std::string& path, Trainer& trainer);
 // Goes on where the file was written. Throws Error: no checkpoint, that of another run (and what differs), or damaged.
 void read_checkpoint(const std::string& path, Trainer& trainer);
 
+// How far the run got, without reading its tensors. Throws Error: no checkpoint.
+struct CheckpointProgress {
+  std::uint64_t steps;
+  bool broke;
+};
+CheckpointProgress read_progress(const std::string& path);
+
 // Parameters, gradients (as the optimiser saw them: unscaled, clipped) and moments after the last step, for other
 // tools.
 void write_dump(const std::string& path, Trainer& trainer);

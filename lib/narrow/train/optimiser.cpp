@@ -56,7 +56,8 @@ void check(const OptimiserSettings& s) {
   require(s.beta1 >= 0 && s.beta1 < 1 && s.beta2 >= 0 && s.beta2 < 1, "the betas must be at least 0 and below 1");
   require(s.epsilon >= 0 && std::isfinite(s.epsilon), "epsilon must be at least 0");
   require(s.weight_decay >= 0 && std::isfinite(s.weight_decay), "the weight decay must be at least 0");
-  require(s.clip >= 0 && std::isfinite(s.clip), "the largest gradient norm must be at least 0 (0: no clipping)");
+  require(s.clip >= 0 && std::isfinite(s.clip),
+          "the largest gradient norm must be finite and at least 0 (0: no clipping)");
 }
 
 Optimiser::Optimiser(const OptimiserSettings& settings, const TrainingPolicy& policy)

@@ -50,6 +50,7 @@ std::vector<float> tree(std::vector<std::vector<float>>& ranks, const Precision&
 std::vector<float> all_reduce(std::vector<std::vector<float>> ranks, const Precision& precision, ReduceOrder order,
                               std::uint64_t seed, int threads) {
   if (ranks.size() == 1) return std::move(ranks[0]);
+  const DefaultFloats guard;
   const auto count = static_cast<float>(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     for (float& x : ranks[r]) x /= count;

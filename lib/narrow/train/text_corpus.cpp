@@ -1,6 +1,7 @@
 #include "narrow/train/text_corpus.hpp"
 
 #include <cstring>
+#include <filesystem>
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
@@ -25,7 +26,9 @@ std::vector<std::uint8_t> copy(std::span<const std::byte> bytes) {
 
 std::vector<std::uint8_t> read_corpus(const std::string& path) {
   if (path.empty()) return copy(gunzip(embedded::corpus(), largest_corpus, "the text in this program"));
-  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw Error(quote_path(path) + ": a folder, not a text");
+  const std::shared_ptr<const MappedFile> file = path == "-" ? MappedFile::standard_input() : MappedFile::open(path);
   if (file->bytes().size() > largest_corpus)
     throw Error(quote_path(path) + ": " + std::to_string(file->bytes().size()) + " bytes; a text may have 1 GiB");
   return copy(file->bytes());

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/train/gradients.hpp"
 #include "narrow/train/loss_summary.hpp"
@@ -32,12 +33,7 @@ RunRequest with_defaults(RunRequest r) {
   if (!r.shape) r.shape = own.shape;
   if (!r.optimiser) r.optimiser = own.optimiser;
   if (*r.steps == 0) throw Error("a run of 0 steps; at least 1");
-  if (*r.batch == 0) throw Error("a batch of 0; at least 1");
-  if (r.micro_batches == 0 || r.ranks == 0) throw Error("0 micro-batches or ranks; at least 1 of each");
-  const std::size_t parts = r.micro_batches * r.ranks;
-  if (parts / r.ranks != r.micro_batches || *r.batch % parts != 0)
-    throw Error("a batch of " + std::to_string(*r.batch) + " does not divide into " + std::to_string(r.ranks) +
-                " ranks of " + std::to_string(r.micro_batches) + " micro-batches");
+  check_batch(*r.batch, r.ranks, r.micro_batches);
   check(*r.shape);
   check(*r.optimiser);
   check(r.recipe.policy);
@@ -47,6 +43,15 @@ RunRequest with_defaults(RunRequest r) {
 }
 
 }  // namespace
+
+void check_batch(std::size_t batch, std::size_t ranks, std::size_t micro_batches) {
+  if (batch == 0) throw Error("a batch of 0; at least 1");
+  if (micro_batches == 0 || ranks == 0) throw Error("0 micro-batches or ranks; at least 1 of each");
+  const std::size_t parts = micro_batches * ranks;
+  if (parts / ranks != micro_batches || batch % parts != 0)
+    throw Error("a batch of " + std::to_string(batch) + " does not divide into " + std::to_string(ranks) +
+                " ranks of " + std::to_string(micro_batches) + " micro-batches");
+}
 
 struct Trainer::Run {
   explicit Run(RunRequest asked)
@@ -68,7 +73,6 @@ struct Trainer::Run {
   Parameters parameters;
   Optimiser optimiser;
   std::unique_ptr<Scaler> scaler;
-  std::vector<std::uint8_t> found_inf;
   std::vector<StepRow> rows;
   std::vector<StepReport> reports;
   std::optional<FirstNonFinite> first_nonfinite;
@@ -125,7 +129,10 @@ void Trainer::Run::evaluate(RunResult& result) {
   if (request.data->has_classes()) result.held_out_accuracy = static_cast<double>(right) / static_cast<double>(targets);
 }
 
-Trainer::Trainer(RunRequest request) : run_(std::make_unique<Run>(std::move(request))) {}
+Trainer::Trainer(RunRequest request) {
+  const DefaultFloats guard;
+  run_ = std::make_unique<Run>(std::move(request));
+}
 Trainer::~Trainer() = default;
 
 bool Trainer::finished() const { return run_->broke || run_->rows.size() >= *run_->request.steps; }
@@ -147,6 +154,7 @@ const StepRow& Trainer::step() {
 // In the order of torch.amp: scaled backward, unscale, clip, step unless a gradient was Inf or NaN, update of the
 // scale.
 const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& spoil) {
+  const DefaultFloats guard;
   Run& r = *run_;
   const TrainingPolicy& policy = r.request.recipe.policy.training;
   const std::uint64_t number = r.rows.size();
@@ -159,13 +167,13 @@ const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& s
   Instrument instrument;
   const bool is_watched = r.request.instrument_every != 0 && number % r.request.instrument_every == 0;
   row.loss = r.forward_backward(batch, number, row.scale, is_watched ? &instrument : nullptr);
-  const bool found_inf = unscale(r.parameters, row.scale);
+  row.found_inf = unscale(r.parameters, row.scale);
   row.gradient_norm =
       static_cast<double>(gradient_norm(r.parameters, policy.clipping, stream(r.request.seed, norms, number)));
-  if ((found_inf || !std::isfinite(row.loss)) && !r.first_nonfinite)
+  if ((row.found_inf || !std::isfinite(row.loss)) && !r.first_nonfinite)
     r.first_nonfinite = r.trace(batch, number, row.scale);
 
-  row.skipped = found_inf && r.scaler->skips_on_inf();
+  row.skipped = row.found_inf && r.scaler->skips_on_inf();
   if (!row.skipped) {
     if (r.request.optimiser->clip > 0)
       clip(r.parameters, static_cast<float>(row.gradient_norm), r.request.optimiser->clip, policy.clipping,
@@ -179,7 +187,7 @@ const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& s
         r.first_nonfinite = FirstNonFinite{number, "update of " + first_broken(r.parameters), {}, {}, false};
     }
   }
-  r.scaler->observe({found_inf});
+  r.scaler->observe({row.found_inf});
   if (r.scaler->event() == ScaleEvent::ended) r.broke = number;
   r.model->end_step();
   if (is_watched) {
@@ -189,12 +197,12 @@ const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& s
     row.largest_logit = static_cast<double>(report.largest_logit());
     r.reports.push_back(std::move(report));
   }
-  r.found_inf.push_back(found_inf);
   r.rows.push_back(row);
   return r.rows.back();
 }
 
 RunResult Trainer::result() {
+  const DefaultFloats guard;
   Run& r = *run_;
   RunResult result;
   result.recipe = r.request.recipe.name;
@@ -221,7 +229,6 @@ TrainingState Trainer::state() const {
   state.moments = r.optimiser.moments();
   state.optimiser_steps = r.optimiser.steps();
   state.quantisers = r.model->states();
-  state.found_inf = r.found_inf;
   state.rows = r.rows;
   state.first_nonfinite = r.first_nonfinite;
   state.broke = r.broke;
@@ -239,13 +246,11 @@ void Trainer::restore(TrainingState state) {
     require(state.parameters[k].size() == r.parameters[k]->value.size() && theirs.first.size() == ours.first.size() &&
             theirs.second.size() == ours.second.size() && theirs.compensation.size() == ours.compensation.size());
   }
-  require(state.found_inf.size() == state.rows.size());
   r.model->restore(state.quantisers);
   for (std::size_t k = 0; k < r.parameters.size(); ++k) r.parameters[k]->value.data = std::move(state.parameters[k]);
   r.optimiser.restore(state.optimiser_steps, std::move(state.moments));
   r.scaler = make_scaler(r.request.recipe.loss_scaler).scaler;
-  for (const std::uint8_t inf : state.found_inf) r.scaler->observe({inf != 0});
-  r.found_inf = std::move(state.found_inf);
+  for (const StepRow& row : state.rows) r.scaler->observe({row.found_inf});
   r.rows = std::move(state.rows);
   r.first_nonfinite = std::move(state.first_nonfinite);
   r.broke = state.broke;

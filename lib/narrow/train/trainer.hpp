@@ -17,6 +17,9 @@
 
 namespace narrow::train {
 
+// Throws Error when a batch does not divide into so many ranks with so many micro-batches.
+void check_batch(std::size_t batch, std::size_t ranks, std::size_t micro_batches);
+
 // What is not given is the task's own.
 struct RunRequest {
   Task task = Task::digits;
@@ -40,7 +43,8 @@ struct StepRow {
   std::uint64_t step = 0;
   double loss = 0;           // mean over the batch, before the update
   float scale = 1;           // of the loss, in this step
-  bool skipped = false;      // a gradient was Inf or NaN, and the scaler lets such steps out
+  bool found_inf = false;    // a gradient was Inf or NaN
+  bool skipped = false;      // so it was, and the scaler lets such steps out
   double gradient_norm = 0;  // unscaled, before clipping
   double update_ratio = 0;   // norm of the change / norm of the parameters; 0 when skipped
   // Instrumented steps only, else NaN.
@@ -69,7 +73,6 @@ struct TrainingState {
   std::vector<Moments> moments;
   std::uint64_t optimiser_steps = 0;
   std::vector<QuantiserState> quantisers;
-  std::vector<std::uint8_t> found_inf;  // of every step so far
   std::vector<StepRow> rows;
   std::optional<FirstNonFinite> first_nonfinite;
   std::optional<std::uint64_t> broke;
