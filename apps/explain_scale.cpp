@@ -57,7 +57,7 @@ std::string event_sentence(ScaleEvent event) {
     case ScaleEvent::grew: return "the rule counts enough good steps and lets the scale grow";
     case ScaleEvent::backed_off: return "the rule reduces the scale";
     case ScaleEvent::held_back: return "hysteresis swallows the overflow: the scale stays";
-    case ScaleEvent::at_minimum: return "the scale stands at its floor and cannot fall further";
+    case ScaleEvent::at_minimum: return "the rule lets the scale fall no further";
     case ScaleEvent::at_maximum: return "growth was due, but the scale is as large as the rule lets it be";
     case ScaleEvent::lost: return "in FP32 the scale is now 0, Inf or NaN: this run is lost";
     case ScaleEvent::ended: return "the framework raises an error: the run is over";

@@ -82,10 +82,10 @@ struct Result {
   std::optional<narrow::ProductError> error;
   const std::optional<std::string>& file;
 
-  bool is_small() const { return d.rows <= small && d.cols <= small && d.items == 1; }
+  bool is_small() const { return d.rows * d.items <= small && d.cols <= small; }
 };
 
-std::string small_matrix(const LoadedMatrix& d, bool codes) {
+std::string small_matrix(const LoadedMatrix& d, std::size_t item, bool codes) {
   Table table;
   for (std::size_t j = 0; j < d.cols; ++j) {
     table.header.push_back(std::to_string(j));
@@ -95,7 +95,7 @@ std::string small_matrix(const LoadedMatrix& d, bool codes) {
   for (std::size_t i = 0; i < d.rows; ++i) {
     std::vector<Cell> row;
     for (std::size_t j = 0; j < d.cols; ++j) {
-      const Code code = d.view()(i, j);
+      const Code code = d.view(item)(i, j);
       row.push_back(codes ? narrow::to_hex_code(code, f) : digits_text(narrow::decode(code, f), 8));
     }
     table.rows.push_back(std::move(row));
@@ -124,7 +124,9 @@ std::string to_text(const Result& r) {
               digits_text(e.mean_bits_lost, 3) + ", largest " + digits_text(e.max_bits_lost, 3) + "\n";
   }
   if (r.file) text += "  written   " + *r.file + "\n";
-  if (!r.file && r.is_small()) text += "\n" + small_matrix(r.d, false) + "\n" + small_matrix(r.d, true);
+  for (std::size_t n = 0; !r.file && r.is_small() && n < r.d.items; ++n)
+    text += (r.d.items > 1 ? "\nitem " + std::to_string(n) : "") + "\n" + small_matrix(r.d, n, false) + "\n" +
+            small_matrix(r.d, n, true);
   return text;
 }
 
@@ -159,18 +161,23 @@ Json to_json(const Result& r) {
     out["reference"] = std::move(e);
   }
   if (r.is_small()) {
-    const Format f = r.d.format;
-    out["values"] = Json::array();
-    out["codes"] = Json::array();
-    for (std::size_t i = 0; i < r.d.rows; ++i) {
-      Json values = Json::array(), codes = Json::array();
-      for (std::size_t j = 0; j < r.d.cols; ++j) {
-        values.push_back(json_number(narrow::decode(r.d.view()(i, j), f)));
-        codes.push_back(narrow::to_hex_code(r.d.view()(i, j), f));
+    const auto matrix = [&](std::size_t item, const auto& of) {
+      Json rows = Json::array();
+      for (std::size_t i = 0; i < r.d.rows; ++i) {
+        Json row = Json::array();
+        for (std::size_t j = 0; j < r.d.cols; ++j) row.push_back(of(r.d.view(item)(i, j)));
+        rows.push_back(std::move(row));
       }
-      out["values"].push_back(std::move(values));
-      out["codes"].push_back(std::move(codes));
-    }
+      return rows;
+    };
+    const auto all = [&](const auto& of) {
+      if (r.d.items == 1) return matrix(0, of);
+      Json items = Json::array();
+      for (std::size_t n = 0; n < r.d.items; ++n) items.push_back(matrix(n, of));
+      return items;
+    };
+    out["values"] = all([&](narrow::Code code) { return json_number(narrow::decode(code, r.d.format)); });
+    out["codes"] = all([&](narrow::Code code) { return Json(narrow::to_hex_code(code, r.d.format)); });
   }
   return out;
 }

@@ -113,9 +113,33 @@ TEST_CASE("apps: gemm tells how far the product is from the exact one") {
   CHECK(chain["mean_bits_lost"].get<double>() > 5);  // 13 fraction bits where FP32 has 23
   CHECK(wide["exact"] == 256);                       // products of FP8 add exactly in FP64
   CHECK(wide["max_relative"] == 0);
-  check_refused({"gemm", "--model", "hopper.wgmma.f32.e4m3.e4m3", "--a", file + ":a", "--b", file + ":b", "--reference",
-                 "--alpha", "2"},
-                {"--reference", "alpha"});
+  // Scales are powers of two: they move the exact product and the sums alike.
+  const std::string scale = folder.write("s.npy", test::npy_of("<f4", "(16,)", test::raw(std::vector<float>(16, 0.25f))));
+  const Json scaled = gemm({"--model", "hopper.wgmma.f32.e4m3.e4m3", "--a", file + ":a", "--b", file + ":b",
+                            "--reference", "--alpha", "2", "--scale-a", scale})["reference"];
+  for (const char* key : {"exact", "mean_relative", "max_bits_lost"}) CHECK(scaled[key] == chain[key]);
+}
+
+TEST_CASE("apps: a bias is one value a column and a batch has one product an item") {
+  const Folder folder;
+  // A[0] = (1 2), A[1] = (3 4); one B for both; the bias joins at the end.
+  const std::string a = folder.write("a.npy", test::npy_of("<f2", "(2, 1, 2)", halves({1, 2, 3, 4})));
+  const std::string b = folder.write("b.npy", test::npy_of("<f2", "(2, 3)", halves({1, 0, 2, 0, 1, 2})));
+  const std::string bias = folder.write("bias.npy", test::npy_of("<f4", "(3,)", test::raw(std::vector<float>{10, 20, 30})));
+  const std::string wrong = folder.write("wrong.npy", test::npy_of("<f4", "(2,)", test::raw(std::vector<float>{10, 20})));
+  const std::string three = folder.write("three.npy", test::npy_of("<f2", "(3, 2, 3)", std::string(36, '\0')));
+  const Json out = gemm({"--model", half_model, "--a", a, "--b", b, "--c", bias});
+  CHECK(out["values"] == Json::parse("[[[11.0, 22.0, 36.0]], [[13.0, 24.0, 44.0]]]"));
+  const std::string d = folder / "d.npy";
+  CHECK(test::narrow({"gemm", "--model", half_model, "--a", a, "--b", b, "--c", bias, "-o", d}).status == 0);
+  CHECK(contains(test::read_file(d), "(2, 1, 3)"));
+  const Json found = test::narrow_json({"validate", "--a", a, "--b", b, "--c", bias, "--d", d});
+  CHECK(found["exact"] == true);
+  CHECK(found["total"] == 6);
+  const Json missing = test::failing_json({"validate", "--a", a, "--b", b, "--d", d});
+  CHECK(missing["exact"] == false);
+  check_refused({"gemm", "--model", half_model, "--a", a, "--b", b, "--c", wrong}, {"C is 1x2", "a bias has one number a column"});
+  check_refused({"gemm", "--model", half_model, "--a", a, "--b", three}, {"2", "3"});
 }
 
 TEST_CASE("apps: gemm takes codes in integers and words of TF32") {
@@ -183,10 +207,10 @@ TEST_CASE("apps: block-scaled models take codes of scales that stand like their 
                                  b,         "--b-format", "e2m1", "--scale-a", sa,           "--scale-b", sb};
   // 32 * (sa[i][0] * sb[0][j] + sa[i][1] * sb[1][j])
   CHECK(gemm(words)["values"] == Json::parse("[[96.0, 128.0, 192.0], [160.0, 288.0, 544.0]]"));
-  words.insert(words.begin(), "gemm");
   words.push_back("--reference");
-  check_refused(words, {"--reference", "scales"});
+  CHECK(gemm(words)["reference"]["exact"] == 6);
   words.pop_back();
+  words.insert(words.begin(), "gemm");
   words[2] = "hopper.wgmma.f32.f16.f16";
   check_refused(words, {"--a", "takes fp16"});
 }
@@ -195,7 +219,7 @@ TEST_CASE("apps: gemm refuses what does not fit") {
   const Folder folder;
   const std::string a = folder.write("a.npy", test::npy_of("<f2", "(2, 3)", halves({1, 2, 3, 4, 5, 6})));
   const std::string vector = folder.write("v.npy", test::npy_of("<f2", "(3,)", halves({1, 2, 3})));
-  const std::string cube = folder.write("cube.npy", test::npy_of("<f2", "(1, 3, 1)", halves({1, 2, 3})));
+  const std::string cube = folder.write("cube.npy", test::npy_of("<f2", "(1, 3, 1, 1)", halves({1, 2, 3})));
   const std::string empty = folder.write("empty.npy", test::npy_of("<f2", "(0, 3)", ""));
   const std::string two = folder.write(
       "two.safetensors", test::random_file({{"x", "F16", 2, 2, "fp16"_fmt}, {"y", "F16", 2, 2, "fp16"_fmt}}));
@@ -211,7 +235,7 @@ TEST_CASE("apps: gemm refuses what does not fit") {
   refused({"--b", a}, {"--a is missing"});
   refused({"--a", a, "--b", a}, {"A is 2x3 and B is 2x3", "--transpose-b"});
   refused({"--a", a, "--b", vector}, {"--b", "[3]", "two dimensions"});
-  refused({"--a", a, "--b", cube}, {"--b", "[1, 3, 1]"});
+  refused({"--a", a, "--b", cube}, {"--b", "[1, 3, 1, 1]"});
   refused({"--a", a, "--b", empty}, {"--b", "empty"});
   refused({"--a", two, "--b", a}, {"--a", "x"});
   refused({"--a", two + ":x", "--b", two + ":y", "--c", a}, {"C is 2x3"});

@@ -262,15 +262,18 @@ TEST_CASE("apps: stats of the given file counts what the scalar functions count"
   const Json header = header_of(file);
   const std::string data = data_of(file);
   const Json rows = narrow_json({"stats", given_file, "--formats", "fp16,e5m2"});
-  CHECK(rows.size() == 66);
+  CHECK(rows.size() == 48);
   for (const Json& row : rows) {
     const Json& entry = header[row["tensor"].get<std::string>()];
+    const bool half = entry["dtype"] == "F16";
     const narrow::Format f = row["format"] == "fp16" ? "fp16"_fmt : "e5m2"_fmt;
     const std::uint64_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
     std::uint64_t underflow = 0, subnormal = 0, zeros = 0;
-    for (std::uint64_t at = begin; at < end; at += 4) {
+    for (std::uint64_t at = begin; at < end; at += half ? 2 : 4) {
       float x = 0;
-      std::memcpy(&x, data.data() + at, 4);
+      std::uint16_t code = 0;
+      std::memcpy(half ? static_cast<void*>(&code) : &x, data.data() + at, half ? 2 : 4);
+      if (half) x = static_cast<float>(narrow::decode(code, "fp16"_fmt));
       const narrow::ValueClass c = narrow::classify(narrow::encode(x, f), f);
       zeros += x == 0 ? 1 : 0;
       underflow += x != 0 && c == narrow::ValueClass::zero ? 1 : 0;
@@ -280,6 +283,6 @@ TEST_CASE("apps: stats of the given file counts what the scalar functions count"
     CHECK(row["underflow"] == underflow);
     CHECK(row["subnormal"] == subnormal);
   }
-  CHECK(run({"stats", given_file, "--fail-if", "fp16.underflow > 50%"}).status == 0);
+  CHECK(run({"stats", given_file, "--fail-if", "fp16.underflow > 80%"}).status == 0);
   CHECK(run({"stats", given_file, "--fail-if", "e4m3.underflow > 50%"}).status == 1);
 }

@@ -1,3 +1,6 @@
+#include <cstring>
+#include <functional>
+
 #include "matrices.hpp"
 #include "narrow/dot/models.hpp"
 #include "support/scale.hpp"
@@ -95,18 +98,86 @@ TEST_CASE("apps: validate names the plan of products that gemm made") {
 
 TEST_CASE("apps: validate says bit-exact in its first line and who else computes the same") {
   const Product product({"hopper.wgmma.f32.e4m3.e4m3", "promote:128", 1024});
-  const test::Ran ran = test::narrow(product.words(product.d));
+  const auto asked = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = product.words(product.d);
+    words.insert(words.end(), more.begin(), more.end());
+    return test::narrow(words);
+  };
+  const test::Ran ran = asked({});
   CHECK(ran.status == 0);
   CHECK(ran.out.rfind("bit-exact: hopper.wgmma.f32.e4m3.e4m3, promote:128, 384 of 384\n", 0) == 0);
-  CHECK(contains(ran.out, "same arithmetic on this data"));
+  CHECK(contains(ran.out, "have the same bits on this data"));
   CHECK(contains(ran.out, "split:128"));
-  const test::Ran named = test::narrow({"validate", "--a", product.a, "--b", product.b, "--d", product.d, "--model",
-                                        "hopper.wgmma.f32.e4m3.e4m3", "--plan", "promote:128"});
-  CHECK(named.status == 0);
-  const test::Ran other = test::narrow({"validate", "--a", product.a, "--b", product.b, "--d", product.d, "--model",
-                                        "hopper.wgmma.f32.e4m3.e4m3", "--plan", "chain"});
+  CHECK(asked({"--model", "hopper.wgmma.f32.e4m3.e4m3", "--plan", "promote:128"}).status == 0);
+  const test::Ran other = asked({"--model", "hopper.wgmma.f32.e4m3.e4m3", "--plan", "chain"});
   CHECK(other.status == 1);
-  CHECK(other.out.rfind("not bit-exact; the closest: hopper.wgmma.f32.e4m3.e4m3, chain, ", 0) == 0);
+  CHECK(other.out.rfind("not bit-exact; ", 0) == 0);
+  CHECK(contains(other.out.substr(0, other.out.find('\n')), "hopper.wgmma.f32.e4m3.e4m3, chain, "));
+}
+
+TEST_CASE("apps: of equal candidates the newest generation comes first or the GPU that is named") {
+  const Product product({"hopper.wgmma.f32.f16.f16", "chain", 64});
+  const auto first = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = product.words(product.d);
+    words.insert(words.end(), more.begin(), more.end());
+    return test::narrow_json(words)["model"].get<std::string>();
+  };
+  CHECK(first({}).rfind("rtx-blackwell.", 0) == 0);
+  CHECK(first({"--gpu", "b200"}).rfind("blackwell.", 0) == 0);
+  CHECK(first({"--gpu", "H200"}).rfind("hopper.", 0) == 0);
+  std::vector<std::string> words = product.words(product.d);
+  words.insert(words.end(), {"--gpu", "h2000"});
+  check_refused(words, {"--gpu", "h2000"});
+}
+
+TEST_CASE("apps: the test that validate writes tells its candidates apart") {
+  const Product product({"hopper.wgmma.f32.f16.f16", "chain", 64});
+  const std::string file = product.folder / "test.safetensors";
+  std::vector<std::string> words = product.words(product.d);
+  words.insert(words.end(), {"--test", file});
+  const Json out = test::narrow_json(words);
+  REQUIRE(out["telling"]["answers"].size() >= 2);
+  for (const Json& answer : out["telling"]["answers"]) {
+    const std::string name = answer["candidates"][0];
+    const std::size_t comma = name.find(", ");
+    const Json d = test::narrow_json({"gemm", "--model", name.substr(0, comma), "--plan", name.substr(comma + 2), "--a",
+                                      file + ":a", "--b", file + ":b"});
+    CHECK(d["codes"][0][0] == answer["code"]);
+  }
+}
+
+TEST_CASE("apps: what was not asked for is a suspicion in a short report and never bit-exact") {
+  struct Change {
+    std::string name, word;
+    std::function<float(float, std::size_t)> apply;  // of an output and its place
+  };
+  const Change changes[] = {
+      {"relu", "relu", [](float x, std::size_t) { return x > 0 ? x : 0.0f; }},
+      {"factor", "2^-3 times the product", [](float x, std::size_t) { return 0.125f * x; }},
+      {"negated", "negat", [](float x, std::size_t) { return -x; }},
+      {"tile", "rows 4 to 7, columns 8 to 15", [](float x, std::size_t n) {
+         return n / 24 / 4 == 1 && n % 24 / 8 == 1 ? 0.0f : x;
+       }},
+      {"bias", "bias", [](float x, std::size_t n) { return x + 64 * static_cast<float>(1 + n % 24); }}};
+  const Product product({"hopper.wgmma.f32.f16.f16", "chain", 64});
+  for (const Change& change : changes) {
+    CAPTURE(change.name);
+    std::string bytes = test::read_file(product.d);
+    const std::size_t data = bytes.size() - test::data_of(bytes).size();
+    for (std::size_t n = 0; n < 384; ++n) {
+      float x = 0;
+      std::memcpy(&x, bytes.data() + data + 4 * n, 4);
+      x = change.apply(x, n);
+      std::memcpy(bytes.data() + data + 4 * n, &x, 4);
+    }
+    const test::Ran ran = test::narrow(product.words(product.folder.write("changed.safetensors", bytes)));
+    CHECK(ran.status == 1);
+    CHECK(ran.out.rfind("not bit-exact; ", 0) == 0);
+    const std::size_t at = ran.out.find("suspicion: ");
+    REQUIRE(at != std::string::npos);
+    CHECK(contains(ran.out.substr(at), change.word));
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') <= 25);
+  }
 }
 
 TEST_CASE("apps: one turned bit is no exact match") {
@@ -134,11 +205,14 @@ TEST_CASE("apps: what differs is told with its distances and a vector that compi
   CHECK(contains(ran.out, "383 of 384 (99.7"));
   CHECK(contains(ran.out, "8 to 15"));
   CHECK(contains(ran.out, "D[0, 5], 64 products"));
-  CHECK(contains(ran.out, "#include <narrow/narrow.hpp>"));
-  words.insert(words.end(), {"--vector", product.folder / "vector.cpp"});
+  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') <= 25);
+  words.push_back("--verbose");
+  const test::Ran verbose = test::narrow(words);
+  CHECK(contains(verbose.out, "#include <narrow/narrow.hpp>"));
+  words.back() = "--vector", words.push_back(product.folder / "vector.cpp");
   CHECK(test::narrow(words).status == 1);
   const std::string program = test::read_file(product.folder / "vector.cpp");
-  CHECK(contains(ran.out, program));
+  CHECK(contains(verbose.out, program));
   const std::string command =
       std::string(NARROW_CXX) + " -std=c++20 -fsyntax-only " NARROW_INCLUDES " " + (product.folder / "vector.cpp");
   CHECK(test::run_program({"/bin/sh", "-c", command}).status == 0);

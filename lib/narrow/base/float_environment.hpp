@@ -4,9 +4,7 @@
 
 #include <cstdint>
 
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#elif !defined(__aarch64__)
+#if !defined(__SSE__) && !defined(__aarch64__)
 #include <cfenv>
 #endif
 
@@ -32,7 +30,7 @@ class DefaultFloats {
   // MXCSR: flags in bits 0-5, DAZ in 6, masks of traps in 7-12, rounding in 13-14, FTZ in 15.
   using Word = std::uint32_t;
   static constexpr Word standard = 0x1F80, flags = 0x3F;
-  static Word read() noexcept { return _mm_getcsr(); }
+  static Word read() noexcept { return __builtin_ia32_stmxcsr(); }
   static void write(Word word) noexcept { __asm__ volatile("ldmxcsr %0" : : "m"(word) : "memory"); }
   bool is_foreign() const noexcept { return (found_ & ~flags) != standard; }
 #elif defined(__aarch64__)

@@ -76,10 +76,14 @@ std::optional<TellingTest> telling_test(const ValidateRequest& r, const std::vec
   std::vector<Candidate> candidates(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size())));
   if (candidates.size() < 2 || candidates[0].model->is_integer()) return {};
   Best best;
-  // Short ones first: a longer one must tell more apart.
-  for (std::size_t k = 4; k < 2 * std::min(r.a.cols, longest) && best.groups < candidates.size(); k *= 2) {
-    const std::size_t length = std::min({k, r.a.cols, longest});
+  // Short ones first: a longer one must tell more apart. Longer than the data only where nothing else tells: cuts of K
+  // that lie beyond it.
+  const std::size_t given = std::min(r.a.cols, longest);
+  for (std::size_t k = 4, before = 0; best.groups < candidates.size() && k <= longest; k *= 2) {
+    const std::size_t length = before < given ? std::min(k, given) : k;
+    if (before >= given && best.groups > 1) break;
     for (std::uint64_t seed = 1; seed <= 2; ++seed) try_length(r, candidates, length, seed * 1000 + length, best);
+    before = length;
   }
   if (best.groups < 2) return {};
   TellingTest test{best.b, {}};

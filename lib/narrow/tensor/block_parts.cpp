@@ -9,12 +9,50 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
+#include "narrow/scale/block_scale.hpp"
 #include "narrow/scale/quantise.hpp"
-#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {
+
+MatrixSize matrix_of(const TensorHeader& header) {
+  const std::uint64_t values = header.values();
+  const std::uint64_t cols =
+      header.shape.empty() ? values : header.shape.back() * static_cast<std::uint64_t>(header.type.values());
+  return {cols == 0 ? 0 : static_cast<std::size_t>(values / cols), static_cast<std::size_t>(cols)};
+}
+
+namespace {
+
+// One scale for all: shape [1]. Else blocks of several rows make a grid, and blocks of one row stand like the tensor.
+std::vector<std::uint64_t> scale_shape(const TensorHeader& header, const BlockFormat& f) {
+  const MatrixSize m = matrix_of(header);
+  if (f.block_rows == 0) return {1};
+  if (f.block_rows > 1) return {grid_rows(f, m.rows), grid_cols(f, m.cols)};
+  std::vector<std::uint64_t> shape = header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape;
+  shape.back() = grid_cols(f, m.cols);
+  return shape;
+}
+
+}  // namespace
+
+std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& f) {
+  const ElementType float32 = *find_element_type("F32");
+  std::vector<TensorHeader> headers{header};
+  headers[0].type = type_of_codes(f.element, header.elements()).type;
+  const ElementType* scale = element_type_of(f.scale);
+  headers.push_back({header.name + ".scale", scale != nullptr ? *scale : float32, scale_shape(header, f)});
+  if (f.has_tensor_scale()) headers.push_back({header.name + ".scale2", float32, {1}});
+  return headers;
+}
+
+float tensor_factor(float stored, const BlockFormat& f) {
+  if (f.rule != ScaleRule::te_nvfp4) return stored;
+  return stored == 0 ? 1 : stored / nvfp4_range;  // it keeps the amax; that of zeros is no scale at all
+}
+
 namespace {
 
 // The values of a block-quantised tensor as FP32 bytes. The scales are read once, when the first value is asked for.

@@ -18,6 +18,21 @@ struct BlockParts {
   std::uint64_t bytes() const;  // of all parts
 };
 
+// Blocks lie along the last dimension: a tensor is a matrix with rows of that length.
+struct MatrixSize {
+  std::size_t rows = 0, cols = 0;
+};
+MatrixSize matrix_of(const TensorHeader& header);
+
+// How a file holds a tensor of this shape in a block format: codes (under the name given), NAME.scale with the scales
+// of the blocks, and for NVFP4 NAME.scale2 with the factor of the tensor. A value is code * (scale * scale2) in FP32,
+// whatever rule chose the scales.
+std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& format);
+
+// scale2 of a tensor that keeps this much beside its blocks (BlockFormat's rule says what; see TensorScale): the factor
+// that files hold.
+float tensor_factor(float stored, const BlockFormat& format);
+
 // What the metadata of a .safetensors file says about a tensor NAME that cast wrote: the block format and its rule; and
 // that NAME.scale2 is a factor.
 std::string block_format_key(std::string_view name);

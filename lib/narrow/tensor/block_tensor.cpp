@@ -11,13 +11,6 @@
 
 namespace narrow {
 
-MatrixSize matrix_of(const TensorHeader& header) {
-  const std::uint64_t values = header.values();
-  const std::uint64_t cols =
-      header.shape.empty() ? values : header.shape.back() * static_cast<std::uint64_t>(header.type.values());
-  return {cols == 0 ? 0 : static_cast<std::size_t>(values / cols), static_cast<std::size_t>(cols)};
-}
-
 void for_each_piece(const Tensor& tensor, const BlockFormat& f, const BytesDone& done, const PieceBody& body) {
   const Tensor ordered = row_major(tensor);
   const MatrixSize m = matrix_of(ordered);
@@ -86,16 +79,6 @@ class CodeWriter {
   std::vector<std::uint8_t> waiting_;
 };
 
-// One scale for all: shape [1]. Else blocks of several rows make a grid, and blocks of one row stand like the tensor.
-std::vector<std::uint64_t> scale_shape(const TensorHeader& header, const BlockFormat& f) {
-  const MatrixSize m = matrix_of(header);
-  if (f.block_rows == 0) return {1};
-  if (f.block_rows > 1) return {grid_rows(f, m.rows), grid_cols(f, m.cols)};
-  std::vector<std::uint64_t> shape = header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape;
-  shape.back() = grid_cols(f, m.cols);
-  return shape;
-}
-
 }  // namespace
 
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& f, double scale,
@@ -118,21 +101,6 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
   counts.underflow += total.input.zeros - input.zeros;
   total.input = input;
   return total;
-}
-
-std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& f) {
-  const ElementType float32 = *find_element_type("F32");
-  std::vector<TensorHeader> headers{header};
-  headers[0].type = cast_type(float32, header.elements(), f.element, CastResult::codes).type;
-  const ElementType* scale = element_type_of(f.scale);
-  headers.push_back({header.name + ".scale", scale != nullptr ? *scale : float32, scale_shape(header, f)});
-  if (f.has_tensor_scale()) headers.push_back({header.name + ".scale2", float32, {1}});
-  return headers;
-}
-
-float tensor_factor(float stored, const BlockFormat& f) {
-  if (f.rule != ScaleRule::te_nvfp4) return stored;
-  return stored == 0 ? 1 : stored / nvfp4_range;  // it keeps the amax; that of zeros is no scale at all
 }
 
 void quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,

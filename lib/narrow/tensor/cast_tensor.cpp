@@ -18,8 +18,6 @@
 namespace narrow {
 namespace {
 
-const ElementType& type_named(std::string_view name) { return *find_element_type(name); }
-
 // The words of memory as the file holds them. Files are little endian; so is every machine that narrow runs on.
 static_assert(std::endian::native == std::endian::little);
 template <class T>
@@ -123,17 +121,9 @@ void cast_codes(const Job& job) {
 }  // namespace
 
 ResultType cast_type(const ElementType& from, std::uint64_t elements, const Format& to, CastResult result) {
-  if (result == CastResult::values) {
-    if (from.kind == ElementKind::complex) return {from};
-    return {type_named(fits_float({"", from, {}}) ? "F32" : "F64")};
-  }
-  if (to == "tf32"_fmt) return {type_named("F32")};
-  if (to == "int8"_fmt) return {type_named("I8")};
-  const ElementType* type = element_type_of(to);
-  if (type != nullptr && (type->bits % 8 == 0 || elements % 8 * static_cast<std::uint64_t>(type->bits) % 8 == 0))
-    return {*type};
-  const int width = to.width();
-  return {type_named(width <= 8 ? "U8" : width <= 16 ? "U16" : width <= 32 ? "U32" : "U64"), false};
+  if (result == CastResult::codes) return type_of_codes(to, elements);
+  if (from.kind == ElementKind::complex) return {from};
+  return {*find_element_type(fits_float({"", from, {}}) ? "F32" : "F64")};
 }
 
 void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteBytes& write,

@@ -11,13 +11,7 @@ enum class CastResult : std::uint8_t {
   values  // rounded values as F32; F64 stays F64, C64 stays C64
 };
 
-// Whether the type of .safetensors says what the codes of a result mean, or they are plain integers.
-struct ResultType {
-  ElementType type;
-  bool names_format = true;
-};
-// The type of `elements` results of a cast from `from`. tf32 is F32: its word is that of the value, the low bits zero.
-// Sub-byte types whose elements do not fill whole bytes (which .safetensors forbids) become U8.
+// The type of `elements` results of a cast from `from`.
 ResultType cast_type(const ElementType& from, std::uint64_t elements, const Format& to, CastResult result);
 
 using WriteBytes = std::function<void(std::span<const std::byte>)>;

@@ -64,4 +64,13 @@ const ElementType* element_type_of(const Format& format) {
   return nullptr;
 }
 
+ResultType type_of_codes(const Format& format, std::uint64_t elements) {
+  if (format == "tf32"_fmt) return {*find_element_type("F32")};
+  const ElementType* type = element_type_of(format);
+  if (type != nullptr && (type->bits % 8 == 0 || elements % 8 * static_cast<std::uint64_t>(type->bits) % 8 == 0))
+    return {*type};
+  const int width = format.width();
+  return {*find_element_type(width <= 8 ? "U8" : width <= 16 ? "U16" : width <= 32 ? "U32" : "U64"), false};
+}
+
 }  // namespace narrow

@@ -34,4 +34,13 @@ const ElementType* find_opaque_type(std::string_view npy);
 // The floating type of these codes (and I8 for int8); nullptr when there is none.
 const ElementType* element_type_of(const Format& format);
 
+// Whether a type says what the codes of a result mean, or they are plain integers.
+struct ResultType {
+  ElementType type;
+  bool names_format = true;
+};
+// The type that holds `elements` codes of a format. tf32 is F32: its word is that of the value, the low bits zero.
+// Sub-byte types whose elements do not fill whole bytes (which .safetensors forbids) become U8.
+ResultType type_of_codes(const Format& format, std::uint64_t elements);
+
 }  // namespace narrow
