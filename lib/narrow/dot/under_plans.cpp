@@ -40,7 +40,7 @@ bool run_lanes(Plans plans, const Sum* starts, std::vector<Sum>* parts, Lanes&& 
 }
 
 template <class Real>
-struct FusedLanes {
+struct FusedChains {
   const DotModel& model;
   LaneConstants constants;
   std::vector<Real> products;            // by position
@@ -216,11 +216,11 @@ struct OutputUnderPlans::Operands {
 
   // In the lanes the products of one fused step stand side by side: k mod 4 in {0, 1} of an instruction first, then {2, 3}.
   template <class Real>
-  FusedLanes<Real> fused(const ChainPlan& chains) const {
+  FusedChains<Real> fused(const ChainPlan& chains) const {
     const DotModel& m = request.model;
     const auto step = static_cast<std::size_t>(m.products_per_step), pair = static_cast<std::size_t>(m.instruction_k);
     const std::size_t positions = chains.ends.back();
-    FusedLanes<Real> lanes{m, lane_constants(m), std::vector<Real>(positions), {}};
+    FusedChains<Real> lanes{m, lane_constants(m), std::vector<Real>(positions), {}};
     lanes.exponents.assign(positions / step, 2 * zero_exponent<std::int16_t>);
     for (std::size_t at = 0; at < positions; ++at) {
       const std::int32_t k = k_at(chains, at);

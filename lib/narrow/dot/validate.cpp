@@ -41,6 +41,7 @@ struct Explained {
   std::vector<Trial> exact;   // give all bits
   std::vector<Trial> likely;  // give all bits of the most telling outputs; all of them were too many to compute
   Trial closest;              // where nothing is exact
+  FullComparison full;        // of the closest, where it was held against all of D
   double equal_share = 0;     // of the outputs that the closest gives
 };
 
@@ -48,9 +49,10 @@ struct Explained {
 constexpr double confirm_budget = 2.5e9;
 constexpr std::size_t most_failures = 4;
 constexpr double mostly = 0.9;  // equal outputs from which on the arithmetic is right and the others are wrong
+constexpr std::size_t kept_differences = std::size_t{1} << 20;
 
 Explained explain(const ValidateRequest& r, Finish finish, double from, double to, bool usual_only = false) {
-  Explained e{prepare_search(r, usual_only), false, {}, {}, {}, 0};
+  Explained e{prepare_search(r, usual_only), false, {}, {}, {}, {}, 0};
   constexpr std::size_t outputs = 96;
   e.search.outputs = telling_outputs(r, outputs);
   const double middle = from + (to - from) / 2;
@@ -78,10 +80,17 @@ Explained explain(const ValidateRequest& r, Finish finish, double from, double t
       if (r.progress && e.exact.empty()) r.progress(middle + (to - middle) * share);
     };
     const Pair& first = t.members.front();
-    const FullComparison full = compare_all(r, e.search.model(first), first.plan, {.finish = finish, .stop_when_wrong = !e.exact.empty()}, progress);
+    // What is wrong in the first ones is kept for the report.
+    const bool report = finish == Finish::as_asked && e.exact.empty();
+    FullComparison full = compare_all(r, e.search.model(first), first.plan,
+                                      {.finish = finish,
+                                       .differences = report ? kept_differences : 0,
+                                       .stop_when_wrong = !e.exact.empty(),
+                                       .keep_expected = report},
+                                      progress);
     if (full.wrong == 0) e.exact.push_back(t);
     else ++failed;
-    if (full.equal > most_equal) most_equal = full.equal, e.closest = t;
+    if (full.equal > most_equal) most_equal = full.equal, e.closest = t, e.full = std::move(full);
   }
   e.equal_share = static_cast<double>(most_equal) / (products / static_cast<double>(r.a.cols));
   return e;
@@ -156,11 +165,13 @@ std::optional<FailingDot> smallest_failure(const ValidateRequest& r, const DotMo
 }
 
 // All of D against the candidate that is named, for the numbers of the report and for where it differs.
-void set_closest(ValidateResult& result, const ValidateRequest& r, std::vector<Candidate> candidates, bool look_where) {
-  constexpr std::size_t kept = std::size_t{1} << 20, products_looked_at = std::size_t{1} << 21;
+void set_closest(ValidateResult& result, const ValidateRequest& r, std::vector<Candidate> candidates, bool look_where,
+                 FullComparison full = {}) {
+  constexpr std::size_t products_looked_at = std::size_t{1} << 21;
   const std::size_t looked_at = std::max<std::size_t>(16, products_looked_at / r.a.cols);
   const Candidate& first = candidates.front();
-  FullComparison full = compare_all(r, *first.model, first.plan, {.differences = kept, .keep_expected = look_where});
+  if (full.equal + full.wrong == 0)
+    full = compare_all(r, *first.model, first.plan, {.differences = kept_differences, .keep_expected = look_where});
   result.candidates = std::move(candidates);
   result.equal_count = full.equal, result.max_ulp = full.max_ulp, result.nan_mismatch = full.nan_mismatch;
   result.ulp_counts = full.ulp_counts;
@@ -187,9 +198,10 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
   }
   result.suspicions.push_back(std::move(sentence));
   if (candidates.empty()) {
-    const Explained e = explain(r, Finish::as_asked, 0.1, 0.5);
+    Explained e = explain(r, Finish::as_asked, 0.1, 0.5);
     candidates = named(r, e.search, {e.closest}, 0);
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
+    return set_closest(result, r, std::move(candidates), false, std::move(e.full));
   }
   set_closest(result, r, std::move(candidates), false);
 }
@@ -231,11 +243,11 @@ ValidateResult validate(const ValidateRequest& r) {
   if (values.relation) {
     set_relation(result, r, *values.relation);
   } else {
-    const Explained e = explain(r, Finish::as_asked, 0.05, 0.9);
+    Explained e = explain(r, Finish::as_asked, 0.05, 0.9);
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     if (!e.exact.empty()) set_exact(result, r, e);
     else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
-      set_closest(result, r, named(r, e.search, {e.closest}, 0), e.any);
+      set_closest(result, r, named(r, e.search, {e.closest}, 0), e.any, std::move(e.full));
   }
   if (r.progress) r.progress(1);
   return result;

@@ -10,15 +10,38 @@ namespace narrow::detail {
 
 namespace {
 
-// A line of A (is_b: of B) as doubles. FP32 words count whole, also where a model would cut them to TF32.
-std::vector<double> line_of(const CodeMatrix& m, const Format& f, bool is_b, std::size_t line) {
-  const std::size_t k = is_b ? m.rows : m.cols;
-  std::vector<double> values(k);
-  const bool is_word = f == "tf32"_fmt;
-  for (std::size_t at = 0; at < k; ++at) {
-    const Code code = is_b ? m(at, line) : m(line, at);
-    values[at] = is_word ? decode(code, "fp32"_fmt) : decode(code & f.code_mask(), f);
+// Codes to doubles. FP32 words count whole, also where a model would cut them to TF32.
+class Values {
+ public:
+  explicit Values(const Format& f) : format_(f == "tf32"_fmt ? "fp32"_fmt : f) {
+    if (format_.width() > 16) return;
+    table_.resize(std::size_t{1} << format_.width());
+    for (std::size_t code = 0; code < table_.size(); ++code) table_[code] = decode(code, format_);
   }
+  double operator()(Code code) const {
+    code &= format_.code_mask();
+    return table_.empty() ? decode(code, format_) : table_[code];
+  }
+
+ private:
+  Format format_;
+  std::vector<double> table_;
+};
+
+// Lines of A (is_b: of B) as doubles, position after position: the lines of a row of B share what is loaded.
+std::vector<std::vector<double>> lines_of(const CodeMatrix& m, const Format& f, bool is_b, std::span<const std::size_t> lines) {
+  const std::size_t k = is_b ? m.rows : m.cols;
+  constexpr std::size_t piece = 1024;
+  std::vector<std::vector<double>> values(lines.size(), std::vector<double>(k));
+  const Values value(f);
+  parallel_parts(k, piece, 0, [&](std::size_t begin, std::size_t end) {
+    if (is_b)
+      for (std::size_t at = begin; at < end; ++at)
+        for (std::size_t n = 0; n < lines.size(); ++n) values[n][at] = value(m(at, lines[n]));
+    else
+      for (std::size_t n = 0; n < lines.size(); ++n)
+        for (std::size_t at = begin; at < end; ++at) values[n][at] = value(m(lines[n], at));
+  });
   return values;
 }
 
@@ -156,14 +179,13 @@ ValueSample sample_values(const ValidateRequest& r, std::size_t item, std::vecto
   const ProductItem m = item_of(r, item);
   ValueSample s{item, std::move(rows), std::move(cols), {}, {}, {}, {}, {}};
   s.sum.resize(s.size()), s.plain.resize(s.size()), s.magnitude.resize(s.size()), s.c.resize(s.size()), s.found.resize(s.size());
-  std::vector<std::vector<double>> b(s.cols.size()), scaled_b(s.cols.size());
-  parallel_parts(s.cols.size(), 1, 0, [&](std::size_t j, std::size_t) {
-    b[j] = line_of(m.b, r.b_format, true, s.cols[j]);
-    scaled_b[j] = scaled(b[j], scales_of_b(r, s.cols[j]));
-  });
+  const std::vector<std::vector<double>> a_lines = lines_of(m.a, r.a_format, false, s.rows),
+                                         b = lines_of(m.b, r.b_format, true, s.cols);
+  std::vector<std::vector<double>> scaled_b(s.cols.size());
+  parallel_parts(s.cols.size(), 1, 0, [&](std::size_t j, std::size_t) { scaled_b[j] = scaled(b[j], scales_of_b(r, s.cols[j])); });
   const bool any_scale = scales_of_a(r, 0).any() || scales_of_b(r, 0).any();
   parallel_parts(s.rows.size(), 1, 0, [&](std::size_t i, std::size_t) {
-    const std::vector<double> a = line_of(m.a, r.a_format, false, s.rows[i]);
+    const std::vector<double>& a = a_lines[i];
     const std::vector<double> scaled_a = scaled(a, scales_of_a(r, s.rows[i]));
     for (std::size_t j = 0; j < s.cols.size(); ++j) {
       const std::size_t at = s.at(i, j);
@@ -179,8 +201,8 @@ ValueSample sample_values(const ValidateRequest& r, std::size_t item, std::vecto
 
 std::vector<double> products_of(const ValidateRequest& r, std::size_t item, std::size_t row, std::size_t col) {
   const ProductItem m = item_of(r, item);
-  std::vector<double> x = scaled(line_of(m.a, r.a_format, false, row), scales_of_a(r, row));
-  const std::vector<double> y = scaled(line_of(m.b, r.b_format, true, col), scales_of_b(r, col));
+  std::vector<double> x = scaled(lines_of(m.a, r.a_format, false, {&row, 1})[0], scales_of_a(r, row));
+  const std::vector<double> y = scaled(lines_of(m.b, r.b_format, true, {&col, 1})[0], scales_of_b(r, col));
   for (std::size_t k = 0; k < x.size(); ++k) x[k] *= y[k];
   return x;
 }
