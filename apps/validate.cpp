@@ -205,7 +205,7 @@ std::string headline(const ValidateResult& r, bool colour) {
   return paint("not bit-exact", Colour::red, colour) +
          (!r.relation.empty() ? "; D is not the product that was asked for: " + r.relation + "; held against "
           : explains          ? "; the closest: "
-                              : "; nothing explains it; the nearest: ") +
+                              : "; nothing explains it; held against ") +
          first + ", " + of_total(r) + " (" + share + ")\n";
 }
 

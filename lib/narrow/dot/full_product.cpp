@@ -75,6 +75,7 @@ FullComparison compare_all(const ValidateRequest& r, const DotModel& m, const Pl
   const bool whole = plan.order == SumOrder::stream_k;  // cuts by the place of the tile in all of D
   const std::size_t rows = r.d.rows, cols = r.d.cols;
   std::size_t step = std::max(row_step, block_outputs / std::max<std::size_t>(cols, 1) / row_step * row_step);
+  if (o.rows != 0) step = std::max(row_step, o.rows / row_step * row_step);
   if (whole || r.options.scale_a.outer > row_step) step = rows;
   const bool keeps = o.keep_expected && rows * cols <= most_expected;
   double done = 0;
@@ -89,7 +90,7 @@ FullComparison compare_all(const ValidateRequest& r, const DotModel& m, const Pl
       if (keeps && item == 0) out.expected.insert(out.expected.end(), expected.begin(), expected.end());
       done += static_cast<double>(block.d.rows);
       if (progress) progress(done / static_cast<double>(rows * r.batch.count));
-      if (o.stop_when_wrong && out.wrong != 0) return out;
+      if (o.rows != 0 || (o.stop_when_wrong && out.wrong != 0)) return out;
     }
   }
   return out;

@@ -23,6 +23,7 @@ struct ComparisonOptions {
   std::size_t differences = 0;     // at most so many are kept
   bool stop_when_wrong = false;    // one difference settles it
   bool keep_expected = false;
+  std::size_t rows = 0;            // of the first item, about so many; 0: all of everything
 };
 
 FullComparison compare_all(const ValidateRequest& request, const DotModel& model, const Plan& plan,

@@ -284,6 +284,7 @@ std::vector<OutputPlace> telling_outputs(const ValidateRequest& r, std::size_t c
         } else if (!std::isfinite(value) || !std::isfinite(s.found[at])) {
           turn = 3;
         }
+        if (s.found[at] == 0) turn = std::max(turn, 1.0);  // many sums become one
         all.push_back({{item, rows[i], cols[j]}, turn});
       }
   }
@@ -391,7 +392,7 @@ bool sift_alike(const ValidateRequest& r, Search& search, Finish finish, double 
       return std::pair(x.hits, -static_cast<std::int64_t>(x.distance)) < std::pair(y.hits, -static_cast<std::int64_t>(y.distance));
     });
     if (best->hits * 2 < tried) {
-      const Trial nearest = *best;
+      const Trial nearest = best->hits == 0 ? search.trials.front() : *best;
       search.trials.assign(1, nearest);
       return false;
     }
@@ -427,7 +428,7 @@ bool sift(const ValidateRequest& r, Search& search, Finish finish, double from, 
   const bool slow_exact = slow_found && slow.trials.front().misses == 0;
   const auto rank = [](bool found, bool exact) { return exact ? 2 : found ? 1 : 0; };
   const int fast_rank = search.trials.empty() ? -1 : rank(fast_found, fast_exact), slow_rank = rank(slow_found, slow_exact);
-  if (slow_rank > fast_rank || (fast_rank == 0 && slow_rank == 0 && slow.trials.front().distance < search.trials.front().distance))
+  if (slow_rank > fast_rank)
     search.trials = std::move(slow.trials);
   else if (slow_rank == fast_rank && slow_rank > 0)
     search.trials.insert(search.trials.end(), slow.trials.begin(), slow.trials.end());

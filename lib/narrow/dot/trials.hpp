@@ -48,7 +48,8 @@ Search prepare_search(const ValidateRequest& request, bool usual_only = false);
 std::vector<OutputPlace> telling_outputs(const ValidateRequest& request, std::size_t count);
 
 // Tries them. What is left in search.trials missed no more than half of the outputs, and no more than the best; where
-// nothing did so well, one trial is left: the one with the most hits, then the nearest. Returns whether any did.
+// nothing did so well, one trial is left: the one with the most hits, then the nearest, and the likeliest where nothing
+// was hit at all. Returns whether any did.
 bool sift(const ValidateRequest& request, Search& search, Finish finish, double from, double to);
 
 // Nanoseconds of one core that a product takes, about: what keeps the search within its time.

@@ -51,6 +51,24 @@ constexpr std::size_t most_failures = 4;
 constexpr double mostly = 0.9;  // equal outputs from which on the arithmetic is right and the others are wrong
 constexpr std::size_t kept_differences = std::size_t{1} << 20;
 
+// Where several gave all bits of the telling outputs: the first rows of D, which cost a small part of it, leave few.
+void look_again(const ValidateRequest& r, Search& search, Finish finish) {
+  constexpr std::size_t rows = 128, most = 48;
+  if (search.trials.size() < 2 || r.d.rows < 4 * rows) return;
+  std::vector<Trial> right, slow;
+  std::size_t asked = 0;
+  for (const Trial& t : search.trials) {
+    const Pair& first = t.members.front();
+    if (!is_fast(search.model(first))) slow.push_back(t);
+    else if (t.misses == 0 && asked++ < most &&
+             compare_all(r, search.model(first), first.plan, {.finish = finish, .rows = rows}).wrong == 0)
+      right.push_back(t);
+  }
+  if (right.empty()) return;
+  right.insert(right.end(), slow.begin(), slow.end());
+  search.trials = std::move(right);
+}
+
 Explained explain(const ValidateRequest& r, Finish finish, double from, double to, bool usual_only = false) {
   Explained e{prepare_search(r, usual_only), false, {}, {}, {}, {}, 0};
   constexpr std::size_t outputs = 96;
@@ -64,8 +82,8 @@ Explained explain(const ValidateRequest& r, Finish finish, double from, double t
                           static_cast<double>(r.d.cols) * static_cast<double>(r.a.cols);
   const auto cost_of_trial = [&](const Trial& t) { return cost_of(e.search.model(t.members.front())) * products; };
   std::stable_partition(e.search.trials.begin(), e.search.trials.end(), [&](const Trial& t) { return is_fast(e.search.model(t.members.front())); });
+  look_again(r, e.search, finish);
   double spent = 0;
-  std::uint64_t most_equal = 0;
   std::size_t failed = 0;
   for (const Trial& t : e.search.trials) {
     // The first is always held against all of D, and those after it that missed nothing until one of them is right.
@@ -80,19 +98,19 @@ Explained explain(const ValidateRequest& r, Finish finish, double from, double t
       if (r.progress && e.exact.empty()) r.progress(middle + (to - middle) * share);
     };
     const Pair& first = t.members.front();
-    // What is wrong in the first ones is kept for the report.
-    const bool report = finish == Finish::as_asked && e.exact.empty();
+    // What is wrong in the first is kept for the report. Those after it end where they differ: the share tells.
+    const bool report = finish == Finish::as_asked && failed == 0 && e.exact.empty();
     FullComparison full = compare_all(r, e.search.model(first), first.plan,
                                       {.finish = finish,
                                        .differences = report ? kept_differences : 0,
-                                       .stop_when_wrong = !e.exact.empty(),
+                                       .stop_when_wrong = failed != 0 || !e.exact.empty(),
                                        .keep_expected = report},
                                       progress);
     if (full.wrong == 0) e.exact.push_back(t);
     else ++failed;
-    if (full.equal > most_equal) most_equal = full.equal, e.closest = t, e.full = std::move(full);
+    const double share = static_cast<double>(full.equal) / static_cast<double>(full.equal + full.wrong);
+    if (share > e.equal_share) e.equal_share = share, e.closest = t, e.full = std::move(full);
   }
-  e.equal_share = static_cast<double>(most_equal) / (products / static_cast<double>(r.a.cols));
   return e;
 }
 
@@ -170,7 +188,7 @@ void set_closest(ValidateResult& result, const ValidateRequest& r, std::vector<C
   constexpr std::size_t products_looked_at = std::size_t{1} << 21;
   const std::size_t looked_at = std::max<std::size_t>(16, products_looked_at / r.a.cols);
   const Candidate& first = candidates.front();
-  if (full.equal + full.wrong == 0)
+  if (full.equal + full.wrong != result.total)
     full = compare_all(r, *first.model, first.plan, {.differences = kept_differences, .keep_expected = look_where});
   result.candidates = std::move(candidates);
   result.equal_count = full.equal, result.max_ulp = full.max_ulp, result.nan_mismatch = full.nan_mismatch;
