@@ -43,7 +43,8 @@ Cell cell_of(double x) { return std::isnan(x) ? Cell{} : Cell{x}; }
 
 Table by_tensor(const Gradients& g, const Counts& counts, int best) {
   Table t{"by_tensor",
-          "What each format makes of each gradient, in shares of the values that are finite and not zero",
+          "What each format makes of each gradient, in shares of the values that are finite and not zero; mean binade: of those "
+          "that are normal in FP32",
           {text_column("tensor"), text_column("kind"), integer_column("non-zero"), real_column("largest", "", 3),
            fixed_column("mean binade", "log2", 1), real_column("FP16 zero", "%", 3),
            real_column("FP16 subnormal", "%", 3), real_column("FP16 zero at 2^" + std::to_string(best), "%", 3),

@@ -166,8 +166,9 @@ void check_output(const std::string& path, const Plan& plan, const ChosenFile& i
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
-    throw narrow::Error("cast: " + narrow::quote(input.argument) + " has a tensor " + narrow::quote(*twice) +
-                        " already, where the scales would go");
+    throw narrow::Error("cast: " + narrow::quote(input.argument) +
+                        (scales ? " has a tensor " + narrow::quote(*twice) + " already, where the scales would go"
+                                : " would give two tensors the name " + narrow::quote(*twice)));
 }
 
 // Sizes are those on disk. Of one tensor of many there is none before.

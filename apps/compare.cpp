@@ -54,9 +54,11 @@ std::vector<ComparedTensor> pair_up(const ChosenFile& x, const ChosenFile& y, bo
   }
   for (const narrow::Tensor& tensor : y.tensors)
     if (find(x.tensors, tensor.name) == x.tensors.end()) add_alone(tensor, x);
-  for (const ChosenFile* file : {&x, &y})
-    for (const narrow::Unreadable& broken : file->unreadable)
-      pairs.push_back({broken.name, {}, {}, {}, file->argument, broken.why});
+  for (const narrow::Unreadable& broken : x.unreadable)
+    pairs.push_back({broken.name, {}, {}, {}, x.argument, broken.why});
+  for (const narrow::Unreadable& broken : y.unreadable)
+    if (find(x.unreadable, broken.name) == x.unreadable.end())
+      pairs.push_back({broken.name, {}, {}, {}, y.argument, broken.why});
   return pairs;
 }
 

@@ -226,7 +226,7 @@ std::string compare_text(const std::vector<ComparedTensor>& pairs, const narrow:
               {l, l, r, r, r, r, r, l},
               {}};
   std::string more;
-  std::size_t bad = 0;
+  std::size_t bad = 0, differing = 0;
   for (const ComparedTensor& pair : pairs) {
     const narrow::Comparison& c = pair.found;
     const bool missing = !pair.missing_in.empty(), good = is_good(pair, limits);
@@ -235,12 +235,13 @@ std::string compare_text(const std::vector<ComparedTensor>& pairs, const narrow:
                           pair.unreadable.empty() ? std::to_string(pair.x.values()) : "-", count(c.equal),
                           c.has_ulp ? count(c.max_ulp) : "-", count(c.nan_mismatch), count(c.zero_sign_mismatch),
                           verdict_cell(pair, limits)});
-    if (!good && ++bad <= most_details && !missing)
+    bad += good ? 0 : 1;
+    if (!good && !missing && ++differing <= most_details)
       more += "\n" + heading(pair, limits, colour) + details(pair, colour);
   }
   std::string text = table.to_text(colour) + more;
-  if (bad > most_details)
-    text += "\n" + std::to_string(bad) + " tensors differ; --tensors NAME shows the differences of others\n";
+  if (differing > most_details)
+    text += "\n" + std::to_string(differing) + " tensors differ; --tensors NAME shows the differences of others\n";
   if (bad == 0)
     text += std::to_string(pairs.size()) + " tensors, none differs" +
             (limits.max_ulp || limits.has_tolerance() ? " beyond what is allowed" : "") + "\n";

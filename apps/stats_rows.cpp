@@ -22,7 +22,7 @@ constexpr Metric metrics[] = {
     {"inf", true, [](const StatsRow& r) { return as_double(r.input.inf); }, true},
     {"underflow", true, [](const StatsRow& r) { return as_double(r.in_format.underflow); }, true},
     {"subnormal", true, [](const StatsRow& r) { return as_double(r.in_format.subnormal); }, true},
-    {"overflow", true, [](const StatsRow& r) { return as_double(r.in_format.overflow); }, true},
+    {"overflow", true, [](const StatsRow& r) { return as_double(r.overflow()); }, true},
     {"saturated", true, [](const StatsRow& r) { return as_double(r.in_format.saturated); }, true},
     {"lost", true, [](const StatsRow& r) { return as_double(r.lost()); }, true},
     {"amax", false, [](const StatsRow& r) { return r.input.finite() == 0 ? NAN : r.input.amax; }, true},
@@ -53,7 +53,7 @@ Json to_json(const StatsRow& r) {
   row["inf"] = in.inf;
   row["underflow"] = f.underflow;
   row["subnormal"] = f.subnormal;
-  row["overflow"] = f.overflow;
+  row["overflow"] = r.overflow();
   for (const char* name : {"amax", "min_nonzero", "mse", "sqnr_db"}) row[name] = figure(r, name);
   row["saturated"] = f.saturated;
   row["max_relative_error"] = figure(r, "max_relative_error");
@@ -106,7 +106,7 @@ std::string why_undefined(const StatsRow& row) {
   };
   if (in.count == 0) return "the tensor is empty";
   if (in.finite() == 0) return "no value is finite";
-  if (f.overflow != f.clamped) return of_all(f.overflow) + "overflowed";
+  if (f.overflow != f.clamped) return of_all(row.overflow()) + "overflowed";
   if (f.not_finite != 0) return of_all(f.not_finite) + "became Inf or NaN";
   return "every finite value is zero";
 }
@@ -195,7 +195,7 @@ Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
                             count_text(in.zeros, in.count),
                             loss_cell(f.underflow, in.count),
                             count_text(f.subnormal, in.count),
-                            loss_cell(f.overflow, in.count),
+                            loss_cell(row.overflow(), in.count),
                             loss_cell(in.nan, in.count),
                             loss_cell(in.inf, in.count),
                             in.finite() == 0 ? "-" : digits_text(in.amax, 4),

@@ -22,7 +22,10 @@ struct StatsRow {
   std::string breaks;  // why this row breaks; empty when it does not
   std::optional<narrow::ScaleSpread> block_scales = {};  // of block formats
 
-  std::uint64_t lost() const { return in_format.underflow + in_format.overflow; }
+  // What was finite and left the format: beyond its largest value, or made NaN (a negative number where there is no sign,
+  // a block whose scale is NaN).
+  std::uint64_t overflow() const { return in_format.saturated + in_format.not_finite; }
+  std::uint64_t lost() const { return in_format.underflow + overflow(); }
 };
 
 // What --sort and --fail-if can name: the keys of the JSON, and "lost", which is underflow + overflow.

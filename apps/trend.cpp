@@ -36,7 +36,7 @@ double share(std::uint64_t part, const StatsRow& row) {
 std::string reason(const StatsRow& first, const StatsRow& row) {
   if (row.input.nan != 0) return "NaN in the data: " + std::to_string(row.input.nan);
   if (row.input.inf != 0) return "Inf in the data: " + std::to_string(row.input.inf);
-  const std::uint64_t overflow = row.in_format.overflow;
+  const std::uint64_t overflow = row.overflow();
   if (overflow != row.in_format.clamped) return "overflow of " + count_text(overflow, row.input.count);
   const double before = share(first.in_format.underflow, first), now = share(row.in_format.underflow, row);
   if (now >= 2 * before && now >= before + least_increase)
@@ -88,7 +88,7 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
     table.rows.push_back(
         {printable(a.tensor), a.format, std::to_string(s.size()), arrow(amax_text(a), amax_text(b)),
          arrow(share_text(share(a.in_format.underflow, a)), share_text(share(b.in_format.underflow, b))),
-         arrow(share_text(share(a.in_format.overflow, a)), share_text(share(b.in_format.overflow, b))),
+         arrow(share_text(share(a.overflow(), a)), share_text(share(b.overflow(), b))),
          arrow(sqnr_text(a), sqnr_text(b)), Cell{when, broken == nullptr ? when : paint(when, Colour::red, true)}});
   }
   std::string text = table.to_text(colour, 2);

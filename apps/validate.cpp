@@ -101,7 +101,10 @@ std::string column_text(const std::vector<narrow::Code>& codes, const narrow::Fo
 
 std::string telling_text(const ValidateResult& r, const ProductInputs& in, const narrow::Format& d_format,
                          const std::optional<std::string>& file) {
-  if (!r.telling) return r.differences.empty() ? "" : "  no short product was found that tells them apart\n";
+  if (!r.telling) {
+    if (r.differences.empty() && !file) return "";
+    return std::string("  no short product was found that tells them apart") + (file ? ": " + *file + " was not written" : "") + "\n";
+  }
   const narrow::TellingTest& test = *r.telling;
   const narrow::Format f = in.b.format == narrow::detail::tf32.format ? narrow::detail::f32.format : in.b.format;
   std::string text = "  to tell them apart, multiply A = ones(1, " + std::to_string(test.b.size()) + ") and B = " +
@@ -173,6 +176,7 @@ struct Report {
   const LoadedMatrix& d;
   std::optional<FailingVector> failing;
   const Options& options;
+  bool wrong_gpu = false;  // exact, but for other GPUs than the one that was named
 };
 
 std::string failing_text(const Report& r, bool colour) {
@@ -218,6 +222,8 @@ std::string to_text(const Report& report) {
                      code_format_name(report.in.a.format) + " * " + code_format_name(report.in.b.format) +
                      (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + " to " +
                      code_format_name(report.d.format) + "; " + tried + "\n";
+  if (report.wrong_gpu)
+    text += "  " + paint("no model of " + *report.options.gpu + " gives these bits", Colour::yellow, colour) + "\n";
   if (r.exact) return text + same_text(r, verbose) + telling_text(r, report.in, report.d.format, report.options.test);
   for (const std::string& suspicion : r.suspicions)
     text += "  " + paint("suspicion", Colour::yellow, colour) + ": " + suspicion + "\n";
@@ -247,6 +253,7 @@ Json to_json(const Report& report) {
     row["compared"] = c.compared;
     out["candidates"].push_back(std::move(row));
   }
+  out["wrong_gpu"] = report.wrong_gpu;
   out["relation"] = r.relation.empty() ? Json() : Json(r.relation);
   out["differences"] = r.differences.empty() ? Json() : Json(r.differences);
   out["telling"] = Json();
@@ -350,6 +357,9 @@ int run(const Options& options) {
 
   const ValidateResult result = narrow::validate(request);
   Report report{result, in, d, {}, options};
+  report.wrong_gpu = result.exact && request.gpu && std::none_of(result.candidates.begin(), result.candidates.end(), [&](const auto& c) {
+                       return c.model->generation == *request.gpu;
+                     });
   const bool scaled = !in.options.scale_a.values.empty() || !in.options.scale_b.values.empty() ||
                       !in.options.block_a.empty() || !in.options.block_b.empty();
   if (result.failing && !scaled) {

@@ -138,3 +138,10 @@ TEST_CASE("apps: compare takes two floating types in one format or within a tole
   check_refused({"compare", f32, bf16, "--atol", "1", "--max-ulp", "1"}, {"--format"});
   CHECK(run({"compare", f32, f32, "--format", "e4m3"}).status == 0);
 }
+
+TEST_CASE("apps: compare takes the NaN of its own rounding for no difference") {
+  const Folder folder;
+  const std::string x = folder.write("x.npy", npy_of("<f4", "(2,)", raw(std::vector<float>{1, NAN})));
+  const std::string y = folder.write("y.safetensors", safetensors_of({{"y", "BF16", "[2]", raw(std::vector<std::uint16_t>{0x3F80, 0x7FC0})}}));
+  CHECK(run({"compare", x, y, "--format", "bf16"}).status == 0);
+}

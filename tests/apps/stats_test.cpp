@@ -98,6 +98,20 @@ TEST_CASE("apps: the automatic scale overflows nothing and best-sqnr has the oth
                  "no power of two avoids the overflow"));
 }
 
+TEST_CASE("apps: finite values that become NaN count as overflow in stats and fail its gates") {
+  const Folder folder;
+  const std::string signs = folder.write("s.npy", npy_of("<f4", "(4,)", raw(std::vector<float>{1, -2, -4, 8})));
+  std::vector<float> block(64, 1.5f);
+  block[3] = INFINITY;
+  const std::string blocks = folder.write("b.npy", npy_of("<f4", "(2, 32)", raw(block)));
+  CHECK(failing_json({"stats", signs, "--formats", "e8m0", "--fail-if", "overflow > 0"})[0]["overflow"] == 2);
+  CHECK(failing_json({"stats", signs, "--formats", "e8m0", "--fail-if", "lost > 0"})[0]["sqnr_db"].is_null());
+  // The scale of a block with an Inf is NaN in MX; in NVFP4 a block of sixteen is lost and the others are not.
+  CHECK(failing_json({"stats", blocks, "--formats", "mxfp4", "--fail-if", "overflow > 40%"})[0]["overflow"] == 31);
+  const Json nvfp4 = narrow_json({"stats", blocks, "--formats", "nvfp4"})[0];
+  CHECK(nvfp4["underflow"].get<int>() + nvfp4["overflow"].get<int>() <= 15);
+}
+
 // What overflowed has no finite error: neither the rest alone nor nothing at all may stand for the whole.
 TEST_CASE("apps: an undefined figure of stats is null and fails the gate and comes first") {
   const Folder folder;

@@ -108,11 +108,15 @@ TEST_CASE("validate: what D is of the product is told by value and whoever summe
       {"factor", [&](std::size_t i, std::size_t j) { return 0.125 * v.product(i, j); }, false, "2^-3 times"},
       {"factor", [&](std::size_t i, std::size_t j) { return v.product(i, j) / std::sqrt(96.0); }, false, "1/sqrt(K)"},
       {"factor", [&](std::size_t i, std::size_t j) { return 0.7312 * v.product(i, j); }, false, "0.7312 times"},
+      {"factor", [&](std::size_t i, std::size_t j) { return 0.999 * v.product(i, j); }, false, "0.999 times"},
+      {"factor", [&](std::size_t i, std::size_t j) { return 1.0001 * v.product(i, j); }, false, "1.0001 times"},
       {"negation", [&](std::size_t i, std::size_t j) { return -v.product(i, j); }, false, "negated"},
       {"transpose", [&](std::size_t i, std::size_t j) { return v.product(j, i); }, false, "transposed"},
       {"row shift", [&](std::size_t i, std::size_t j) { return i + 1 < 40 ? v.product(i + 1, j) : 7; }, false, "i + 1"},
       {"row shift", [&](std::size_t i, std::size_t j) { return i >= 8 ? v.product(i - 8, j) : 7; }, false, "i - 8"},
       {"column shift", [&](std::size_t i, std::size_t j) { return j + 4 < 40 ? v.product(i, j + 4) : 7; }, false, "j + 4"},
+      {"row shift", [&](std::size_t i, std::size_t j) { return v.product((i + 3) % 40, j); }, false, "i + 3"},
+      {"column shift", [&](std::size_t i, std::size_t j) { return v.product(i, (j + 35) % 40); }, false, "j - 5"},
       {"missing bias", [&](std::size_t i, std::size_t j) { return v.product(i, j); }, true, "C is missing"},
       {"doubled bias", [&](std::size_t i, std::size_t j) { return v.product(i, j) + 2 * v.bias(i, j); }, true, "twice"},
       {"negated bias", [&](std::size_t i, std::size_t j) { return v.product(i, j) - v.bias(i, j); }, true, "subtracted"},
@@ -125,6 +129,8 @@ TEST_CASE("validate: what D is of the product is told by value and whoever summe
       {"relu", [&](std::size_t i, std::size_t j) { return std::max(v.product(i, j) + v.bias(i, j), 0.0); }, true, "relu"},
       {"gelu", [&](std::size_t i, std::size_t j) { return gelu(v.product(i, j)); }, false, "gelu"},
       {"silu", [&](std::size_t i, std::size_t j) { return silu(v.product(i, j)); }, false, "silu"},
+      {"leaky relu (slope 0.01)", [&](std::size_t i, std::size_t j) { return std::max(v.product(i, j), 0.01 * v.product(i, j)); }, false, "leaky"},
+      {"softplus", [&](std::size_t i, std::size_t j) { return std::log1p(std::exp(v.product(i, j))); }, false, "softplus"},
       {"missing tail", [&](std::size_t i, std::size_t j) { return v.sum(i, j, 0, 80); }, false, "last 16 of 96 products"},
       {"missing head", [&](std::size_t i, std::size_t j) { return v.sum(i, j, 8, 96); }, false, "first 8 of 96 products"},
       {"zero", [&](std::size_t, std::size_t) { return 0.0; }, false, "zero"},
@@ -367,4 +373,54 @@ TEST_CASE("validate: a product that matches nothing is told soon") {
   const std::clock_t start = std::clock();
   (void)narrow::validate(v.request());
   CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 20);
+}
+
+TEST_CASE("validate: what holds at some places or for no product is not said of all of D") {
+  Values v(64, 48, 256);
+  struct Row {
+    const char* name;
+    std::function<double(std::size_t, std::size_t)> value;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"noise", [&](std::size_t i, std::size_t j) { return normal(9, i * 48 + j); }, ""},
+      {"small noise", [&](std::size_t i, std::size_t j) { return 1e-3 * normal(9, i * 48 + j); }, ""},
+      {"even rows zero", [&](std::size_t i, std::size_t j) { return i % 2 == 0 ? 0 : v.product(i, j); }, ""},
+      {"even rows doubled", [&](std::size_t i, std::size_t j) { return (i % 2 == 0 ? 2 : 1) * v.product(i, j); }, ""},
+      {"elu", [&](std::size_t i, std::size_t j) { return v.product(i, j) > 0 ? v.product(i, j) : std::expm1(v.product(i, j)); }, ""}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    v.make(row.value);
+    const ValidateResult r = narrow::validate(v.request());
+    CHECK_FALSE(r.exact);
+    CHECK_MESSAGE(r.relation.empty(), all_of(r));
+  }
+  // With the bits of a model: what lies in the places that differ.
+  v.make_by("hopper.wgmma.f32.f16.f16", "chain");
+  const Matrix right = v.d;
+  const auto changed = [&](const std::function<Code(std::size_t, std::size_t, Code)>& change) {
+    for (std::size_t i = 0; i < v.rows; ++i)
+      for (std::size_t j = 0; j < v.cols; ++j) v.d.set(i, j, change(i, j, right.get(i, j)));
+    const ValidateResult r = narrow::validate(v.request());
+    CHECK_FALSE(r.exact);
+    CHECK(r.relation.empty());
+    return r;
+  };
+  CHECK(says(changed([](std::size_t, std::size_t j, Code c) { return j < 24 ? c : 0; }), "rows 0 to 63, columns 24 to 47 are zero"));
+  CHECK(says(changed([](std::size_t i, std::size_t j, Code c) { return i < 16 && j < 16 ? c ^ 0x80000000u : c; }), "rows 0 to 15, columns 0 to 15 are negated"));
+  CHECK(says(changed([](std::size_t i, std::size_t j, Code c) { return (i < 8 && j < 8) || (i > 40 && j > 40) ? 0 : c; }), "every output that differs is zero"));
+  CHECK(says(changed([&](std::size_t i, std::size_t j, Code c) { return i < 32 && j < 16 ? right.get(i ^ 16, j) : c; }), "swapped"));
+}
+
+TEST_CASE("validate: an output that holds fewer bits than its format was rounded before") {
+  Values v(32, 48, 256);
+  for (const narrow::Format& f : {fp16, bf16}) {
+    v.make_by("hopper.wgmma.f32.f16.f16", "chain");
+    for (std::size_t i = 0; i < v.rows; ++i)
+      for (std::size_t j = 0; j < v.cols; ++j) v.d.set(i, j, narrow::convert(narrow::convert(v.d.get(i, j), fp32, f), f, fp32));
+    const ValidateResult r = narrow::validate(v.request());
+    CHECK_FALSE(r.exact);
+    CHECK(r.relation == "rounded to less");
+    CHECK_MESSAGE(says(r, "gives every bit"), all_of(r));
+  }
 }

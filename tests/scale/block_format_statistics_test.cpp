@@ -36,7 +36,11 @@ TEST_CASE("scale: statistics of a block format are those of quantising and decod
                            "fp8_128x128", "fp8_row_e4m3", "fp8_tensor_e5m2", "bfp4x16"}) {
     CAPTURE(name);
     const BlockFormat f = narrow::require_block_format(name);
-    const narrow::Quantised q = narrow::quantise(x, rows, cols, f);
+    narrow::Quantised q = narrow::quantise(x, rows, cols, f);
+    if (f.has_tensor_scale()) {  // as files have it
+      q.tensor_scale = narrow::file_factor(narrow::tensor_scale(narrow::tensor_amax(x, f), f), f);
+      q.format.rule = narrow::ScaleRule::torchao_nvfp4;
+    }
     const std::vector<float> r = narrow::dequantise(q);
     std::uint64_t underflow = 0, subnormal = 0, compared = 0;
     double squared = 0, signal = 0;

@@ -118,6 +118,23 @@ TEST_CASE("tensor: empty tensors and zeros in every block format keep their shap
     }
 }
 
+TEST_CASE("tensor: NVFP4 of huge and tiny and infinite tensors decodes with the factor that made its codes") {
+  const std::vector<float> shape = {6, 5, 4, 3, 2, 1.5f, 1, 0.5f};
+  for (const float size : {0x1p124f, 0x1p-120f, 0x1p-123f, 1.0f}) {
+    CAPTURE(size);
+    const Written to;
+    std::vector<float> x;
+    for (int i = 0; i < 32; ++i) x.push_back(shape[static_cast<std::size_t>(i % 8)] * size);
+    if (size == 1) x[0] = INFINITY;
+    const Tensor tensor = tensor_of("F32", x);
+    const std::vector<float> y = values_of(write_and_open(to, tensor, "nvfp4").tensors[0]);
+    // The block of the Inf is lost; elsewhere two bits of fraction and a scale of three are kept.
+    for (std::size_t i = size == 1 ? 16 : 0; i < 32; ++i) CHECK(std::abs(y[i] / x[i] - 1) <= 0.25f);
+    const auto counts = narrow::block_tensor_statistics(tensor, narrow::require_block_format("nvfp4"), 1, {}).elements;
+    if (size != 1) CHECK(counts.sqnr_db() > 15);
+  }
+}
+
 TEST_CASE("tensor: doubles in a block format are counted as what they are") {
   const std::vector<double> x = {1e300, 1e-300, 1, 0, HUGE_VAL};
   const narrow::BlockFormatStatistics s = narrow::block_tensor_statistics(

@@ -214,8 +214,9 @@ TEST_CASE("compare: floating numbers of two types are compared in the format tha
     for (std::size_t i = 0; i < a.size(); ++i) {
       halves.push_back(static_cast<std::uint16_t>(narrow::encode(a[i], "bf16"_fmt) + (i % 7 == 0 ? 1 : 0)));
       x.push_back(narrow::encode(a[i], f));
-      // What has the format already keeps its bits, payloads of NaN included.
+      // What has the format already keeps its bits, but a NaN that met a rounding has no bits of its own.
       y.push_back(f == "bf16"_fmt ? halves.back() : narrow::encode(narrow::decode(halves.back(), "bf16"_fmt), f));
+      if (narrow::is_nan(x.back(), f) && narrow::is_nan(y.back(), f)) y.back() = x.back();
     }
     const Tensor wide = tensor_of("F32", a), narrower = tensor_of("BF16", halves);
     const ElementType type{"", ElementKind::floating, f.width(), f, ""};

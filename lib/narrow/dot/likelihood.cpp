@@ -62,6 +62,13 @@ Generation gpu_generation(std::string_view name) {
     }
   }
   if (found) return *found;
+  // "NVIDIA H100 80GB HBM3": without the last word.
+  if (const std::size_t space = name.find_last_of(" -_"); space != std::string_view::npos && space > 0) {
+    try {
+      return gpu_generation(name.substr(0, space));
+    } catch (const Error&) {  // the whole name is what was asked
+    }
+  }
   throw Error("GPU " + quote(name) + " is unknown; accepted: " + accepted + ", or a GPU such as h200, a100, rtx 4090, mi300x, sm_90");
 }
 

@@ -84,9 +84,11 @@ std::vector<std::string> misplaced(const ValidateRequest& r, const FullCompariso
   const std::uint64_t total = full.equal + full.wrong;
   if (full.wrong == 0 || full.wrong * 2 > total || full.differences.size() < full.wrong) return out;
   Box box;
-  bool one_bit = true, all_zero = true, same = true;
+  bool one_bit = true, all_zero = true, same = true, negated = true, one_item = true;
   for (const OutputDifference& d : full.differences) {
     box.add(d.row, d.col);
+    one_item = one_item && d.item == full.differences[0].item;
+    negated = negated && (d.expected ^ d.found) == r.d_format.sign_mask();
     const Code bits = d.expected ^ d.found;
     one_bit = one_bit && (bits & (bits - 1)) == 0;
     all_zero = all_zero && (d.found & ~r.d_format.sign_mask()) == 0;
@@ -98,14 +100,17 @@ std::vector<std::string> misplaced(const ValidateRequest& r, const FullCompariso
       out.push_back(m.box.text() + " hold what belongs to " + m.box.moved(m.down, m.across).text() + ": a tile at the wrong place");
     }
   if (out.size() == 2) out = {out[0].substr(0, out[0].rfind(':')) + ", and the other way round: two tiles are swapped"};
+  const std::string where = (r.batch.count > 1 && one_item ? "item " + std::to_string(full.differences[0].item) + ": " : "") + box.text();
   if (!out.empty()) return out;
-  const bool few_rows = full.wrong > 1 && box.is_full();
-  if (all_zero && few_rows) return {box.text() + " are zero: a tile that was not written"};
-  if (same && full.wrong > 4 && few_rows) return {box.text() + " all hold one value: a tile that was not written"};
+  const bool few_rows = full.wrong > 1 && one_item && box.is_full();
+  if (all_zero && few_rows) return {where + " are zero: a tile that was not written"};
+  if (all_zero && full.wrong > 4) return {"every output that differs is zero: parts of D were not written"};
+  if (same && full.wrong > 4 && few_rows) return {where + " all hold one value: a tile that was not written"};
+  if (negated && full.wrong > 4 && few_rows) return {where + " are negated"};
   if (one_bit) out.push_back("each output that differs does so in one bit: corrupted words rather than another arithmetic");
-  if (few_rows && !one_bit) out.push_back("only " + box.text() + " differ: that part was computed otherwise, or overwritten");
-  else if (box.top == box.bottom && full.wrong > 1 && r.d.rows > 1) out.push_back("only row " + std::to_string(box.top) + " differs: a wrong row of A, or its part of the output overwritten");
-  else if (box.left == box.right && full.wrong > 1 && r.d.cols > 1) out.push_back("only column " + std::to_string(box.left) + " differs: a wrong column of B, or its part of the output overwritten");
+  if (few_rows && !one_bit) out.push_back("only " + where + " differ: that part was computed otherwise, or overwritten");
+  else if (one_item && box.top == box.bottom && full.wrong > 1 && r.d.rows > 1) out.push_back("only row " + std::to_string(box.top) + " differs: a wrong row of A, or its part of the output overwritten");
+  else if (one_item && box.left == box.right && full.wrong > 1 && r.d.cols > 1) out.push_back("only column " + std::to_string(box.left) + " differs: a wrong column of B, or its part of the output overwritten");
   return out;
 }
 

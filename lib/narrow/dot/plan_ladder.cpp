@@ -39,8 +39,8 @@ std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands, bool has_c) {
     for (const int run : {8, 16, 32, 64, 128})
       if (static_cast<std::size_t>(run) < k) plans.push_back({.order = SumOrder::slice, .length = slices, .run = run});
   for (int parts = 2; parts <= 8; ++parts)
-    for (const int run : {32, 64}) {  // where the runs divide it is a split
-      const std::size_t runs = (k + static_cast<std::size_t>(run) - 1) / static_cast<std::size_t>(run);
+    for (const int run : {32, 64, 0}) {  // where the runs divide it is a split
+      const std::size_t length = run == 0 ? 16 : static_cast<std::size_t>(run), runs = (k + length - 1) / length;
       if (runs % static_cast<std::size_t>(parts) == 0 || runs < static_cast<std::size_t>(parts)) continue;
       for (const Join join : {Join::in_order, Join::reversed})
         plans.push_back({.order = SumOrder::even, .length = parts, .join = join, .run = run});

@@ -87,14 +87,19 @@ const Activation activations[] = {
     {"gelu (tanh form)", [](double x) { return 0.5 * x * (1 + std::tanh(root_2_over_pi * (x + 0.044715 * x * x * x))); }},
     {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
     {"squared relu", [](double x) { return x > 0 ? x * x : 0; }},
+    {"quick gelu", [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
+    {"leaky relu (slope 0.01)", [](double x) { return x > 0 ? x : 0.01 * x; }},
+    {"softplus", [](double x) { return x > 30 ? x : std::log1p(std::exp(x)); }},
+    {"mish", [](double x) { return x > 30 ? x : x * std::tanh(std::log1p(std::exp(x))); }},
+    {"hardswish", [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }},
     {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
     {"tanh", [](double x) { return std::tanh(x); }},
 };
 
 // The sums of the first products of one output, none to all of them.
 struct PrefixSums {
-  std::vector<double> first;
-  double found, c, typical;
+  std::vector<double> first, squares;  // of the products up to there
+  double found, c;
 };
 
 class Relations {
@@ -188,7 +193,10 @@ class Relations {
       for (std::size_t j = 0; j < s_.cols.size(); ++j)
         if (const double x = asked(i, j), y = s_.found[s_.at(i, j)]; x != 0 && std::isfinite(x) && std::isfinite(y)) ratios.push_back(y / x);
     if (const double ratio = median(ratios); std::isfinite(ratio) && ratio != 0 && ratio != 1) {
-      const Factor f = plain_factor(ratio, r_.a.cols);
+      const auto error = [&](double factor) { return fit_of(s_, [&](std::size_t i, std::size_t j) { return factor * asked(i, j); }).error; };
+      Factor f = plain_factor(ratio, r_.a.cols);
+      constexpr double sums_round = 1e-5;  // what sums in FP32 may differ by
+      if (f.plain && error(f.value) > 2 * error(ratio) + sums_round + rounding_of(r_.d_format)) f = {ratio, number_text(ratio), false};
       consider(fit_of(s_, [&](std::size_t i, std::size_t j) { return f.value * asked(i, j); }).error, [&] {
         Relation x{f.value == -1 ? "negation" : "factor", f.value == -1 ? "D is the negated product" : "D is " + f.text + " times the product: a factor that was not asked for, or one that is missing", {}};
         if (f.plain && static_cast<double>(static_cast<float>(f.value)) == f.value) {
@@ -214,6 +222,7 @@ class Relations {
         if (std::isfinite(x) && std::isfinite(y) && (!factor || x != 0)) values.push_back(factor ? y / x : y - x);
       }
       of_line[line] = median(values);
+      if (factor && of_line[line] == 0) return;  // zeros are no scale
     }
     // Where most lines are as asked, something happened to the others, and it was no scale.
     const auto as_asked = [&](double v) { return std::abs(factor ? v - 1 : v / typical_) < 1e-3; };
@@ -247,11 +256,31 @@ class Relations {
     double least = std::numeric_limits<double>::infinity();
     for (const Activation& f : activations)
       if (const double error = fit_of(s_, [&](std::size_t i, std::size_t j) { return f.of(asked(i, j)); }).error; error < 0.9 * least) best = &f, least = error;
+    if (best == nullptr || !bends_alike(*best)) return;
     consider(least, [&] {
       Relation x{best->name, std::string("D is ") + best->name + " of the product: an activation that was not asked for", {}};
       if (x.name == "relu") x.under = copy(), x.finish = Finish::relu;
       return x;
     });
+  }
+
+  // Large outputs pass nearly unchanged and tell how far off sums are; where the function bends it has to be as good.
+  bool bends_alike(const Activation& f) const {
+    constexpr double large = 8, times = 8;
+    std::vector<std::pair<double, double>> off;  // by the sum
+    for (std::size_t i = 0; i < s_.rows.size(); ++i)
+      for (std::size_t j = 0; j < s_.cols.size(); ++j)
+        if (const double x = asked(i, j), y = s_.found[s_.at(i, j)]; std::isfinite(x) && std::isfinite(y)) off.emplace_back(x, std::abs(y - f.of(x)));
+    std::sort(off.begin(), off.end());
+    const std::size_t top = off.size() - off.size() / 4;
+    if (top == off.size() || off[top].first < large || std::abs(f.of(off.back().first) - off.back().first) > 1e-3 * off.back().first) return true;
+    const auto typical = [&](std::size_t begin, std::size_t end) {
+      std::vector<double> part;
+      for (std::size_t n = begin; n < end; ++n) part.push_back(off[n].second);
+      std::sort(part.begin(), part.end());
+      return part[part.size() * 3 / 4];
+    };
+    return typical(0, top) <= times * typical(top, off.size());
   }
 
   // Transposed, or rows or columns that stand elsewhere.
@@ -268,9 +297,35 @@ class Relations {
         return x;
       });
     }
-    for (std::size_t shift = 1; shift <= 256; shift *= 2)
-      for (const bool columns : {false, true})
-        for (const bool down : {true, false}) look_at_shift(columns, shift, down);
+    for (const bool columns : {false, true})
+      if (const std::ptrdiff_t shift = likeliest_shift(columns); shift != 0)
+        look_at_shift(columns, static_cast<std::size_t>(std::abs(shift)), shift > 0);
+  }
+
+  // By which distance lines of D fit lines of the product best: two lines across, and all distances up to half of them.
+  std::ptrdiff_t likeliest_shift(bool columns) const {
+    constexpr std::size_t most_lines = 2048, most_shift = 512;
+    const std::size_t total = columns ? r_.d.cols : r_.d.rows, across = columns ? r_.d.rows : r_.d.cols;
+    const std::size_t count = std::min(total, most_lines), furthest = std::min(count / 2, most_shift);
+    std::vector<std::size_t> lines(count);
+    for (std::size_t n = 0; n < count; ++n) lines[n] = n;
+    const std::vector<std::size_t> two = spread(across, 2, 1);
+    const ValueSample x = sample_values(r_, s_.item, columns ? two : lines, columns ? lines : two);
+    const auto at = [&](std::size_t line, std::size_t other) { return columns ? x.at(other, line) : x.at(line, other); };
+    std::ptrdiff_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (auto shift = -static_cast<std::ptrdiff_t>(furthest); shift <= static_cast<std::ptrdiff_t>(furthest); ++shift) {
+      double off = 0;
+      std::size_t compared = 0;
+      for (std::size_t n = 0; n < count; ++n)
+        if (const auto from = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(n) + shift); from < count)
+          for (std::size_t other = 0; other < two.size(); ++other) {
+            const double expected = static_cast<double>(r_.options.alpha) * x.sum[at(from, other)] + beta() * x.c[at(from, other)];
+            if (const double distance = std::abs(x.found[at(n, other)] - expected); std::isfinite(distance)) off += distance, ++compared;
+          }
+      if (compared != 0 && off / static_cast<double>(compared) < least) least = off / static_cast<double>(compared), best = shift;
+    }
+    return best;
   }
 
   // Line i of D is line i + shift (down) or i - shift of the product.
@@ -281,10 +336,15 @@ class Relations {
     std::vector<std::size_t>& lines = columns ? part.cols : part.rows;
     std::erase_if(lines, [&](std::size_t line) { return down ? line + shift >= total : line < shift; });
     // Few lines are enough to rule it out, and each costs a line of products.
-    constexpr std::size_t lines_asked = 4;
-    if (lines.size() > lines_asked) lines.resize(lines_asked);
+    constexpr std::size_t lines_asked = 8;
+    const auto thin = [&](std::vector<std::size_t>& places) {
+      if (places.size() <= lines_asked) return;
+      for (std::size_t n = 0; n < lines_asked; ++n) places[n] = places[(2 * n + 1) * places.size() / (2 * lines_asked)];
+      places.resize(lines_asked);
+    };
+    thin(lines);
     std::vector<std::size_t>& others = columns ? part.rows : part.cols;
-    if (others.size() > lines_asked) others.resize(lines_asked);
+    thin(others);
     if (lines.empty() || lines.size() * others.size() < fewest) return;
     std::vector<std::size_t> from = lines;
     for (std::size_t& line : from) line = down ? line + shift : line - shift;
@@ -320,11 +380,9 @@ class Relations {
     for (std::size_t n = 0; n < outputs; ++n) {
       const std::size_t i = n * s_.rows.size() / outputs, j = (n * 5 + 1) % s_.cols.size(), at = s_.at(i, j);
       if (!std::isfinite(s_.found[at]) || !std::isfinite(s_.sum[at])) continue;
-      PrefixSums x{{0}, s_.found[at], s_.c[at], 0};
-      double squares = 0;
-      for (const double p : products_of(r_, s_.item, s_.rows[i], s_.cols[j])) x.first.push_back(x.first.back() + p), squares += p * p;
-      x.typical = std::sqrt(squares);
-      if (x.typical > 0) (n % 2 == 0 ? finders : judges).push_back(std::move(x));
+      PrefixSums x{{0}, {0}, s_.found[at], s_.c[at]};
+      for (const double p : products_of(r_, s_.item, s_.rows[i], s_.cols[j])) x.first.push_back(x.first.back() + p), x.squares.push_back(x.squares.back() + p * p);
+      if (x.squares.back() > 0) (n % 2 == 0 ? finders : judges).push_back(std::move(x));
     }
     if (finders.size() < fewest || judges.size() < fewest) return;
     for (const bool tail : {true, false}) {
@@ -345,12 +403,15 @@ class Relations {
     }
   }
 
-  // Root mean square distance of D from the sum of the first (tail) or last products up to a cut, in typical sums.
+  // Root mean square distance of D from the sum of the first (tail) or last products up to a cut, in typical sums of so
+  // many products.
   double off_at(const std::vector<PrefixSums>& sums, std::size_t cut, bool tail) const {
     double off = 0;
     for (const PrefixSums& x : sums) {
       const double part = tail ? x.first[cut] : x.first.back() - x.first[cut];
-      const double d = (static_cast<double>(r_.options.alpha) * part + beta() * x.c - x.found) / x.typical;
+      const double typical = std::sqrt(tail ? x.squares[cut] : x.squares.back() - x.squares[cut]);
+      const double alpha = static_cast<double>(r_.options.alpha), d = (alpha * part + beta() * x.c - x.found) / (std::abs(alpha) * typical);
+      if (std::isnan(d)) continue;  // 0 / 0
       off += d * d;
     }
     return std::sqrt(off / static_cast<double>(sums.size()));
@@ -369,9 +430,19 @@ class Relations {
 
 ValueVerdict look_at_values(const ValidateRequest& r) {
   constexpr std::size_t side = 16;
-  const std::size_t item = r.batch.count / 2;
-  const ValueSample s = sample_values(r, item, spread(r.d.rows, side), spread(r.d.cols, side));
-  return Relations(r, s).verdict();
+  const auto look = [&](std::size_t item, std::uint64_t seed) {
+    const ValueSample s = sample_values(r, item, spread(r.d.rows, side, seed), spread(r.d.cols, side, seed + 1));
+    return Relations(r, s).verdict();
+  };
+  ValueVerdict verdict = look(r.batch.count / 2, 0);
+  // What is said of all of D has to hold at other places too, and in other items.
+  if (verdict.relation)
+    for (const auto& [item, seed] : {std::pair(std::size_t{0}, std::uint64_t{2}), std::pair(r.batch.count - 1, std::uint64_t{4})})
+      if (const ValueVerdict again = look(item, seed); !again.relation || again.relation->name != verdict.relation->name) {
+        verdict.relation.reset();
+        break;
+      }
+  return verdict;
 }
 
 }  // namespace narrow::detail

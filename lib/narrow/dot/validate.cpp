@@ -114,19 +114,25 @@ Explained explain(const ValidateRequest& r, Finish finish, double from, double t
   return e;
 }
 
-// Every model of every class with its plans, the likeliest first.
+// What most kernels do: one chain, or long parts in their order.
+bool is_usual(const Plan& p) {
+  constexpr int shortest = 64;
+  return p.join == Join::in_order && (p.order == SumOrder::chain || ((p.order == SumOrder::promote || p.order == SumOrder::split) && p.length >= shortest));
+}
+
+// Every model of every class with its plans, the likeliest first: usual plans of the newest generation.
 std::vector<Candidate> named(const ValidateRequest& r, const Search& search, const std::vector<Trial>& trials, std::uint64_t compared) {
   struct Entry {
     Candidate candidate;
     int unlikely;
-    std::size_t simple;
+    bool usual;
   };
   std::vector<Entry> entries;
   for (const Trial& t : trials)
     for (std::size_t n = 0; n < t.members.size(); ++n)
       for (const DotModel* m : search.classes[t.members[n].models].models)
-        entries.push_back({{m, t.members[n].plan, compared != 0 ? compared : t.compared()}, unlikelihood(*m, r.gpu), n});
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) { return x.unlikely < y.unlikely; });
+        entries.push_back({{m, t.members[n].plan, compared != 0 ? compared : t.compared()}, unlikelihood(*m, r.gpu), is_usual(t.members[n].plan)});
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) { return std::pair(!x.usual, x.unlikely) < std::pair(!y.usual, y.unlikely); });
   std::vector<Candidate> out;
   for (const Entry& e : entries) out.push_back(e.candidate);
   return out;
@@ -210,7 +216,9 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
     const Explained e = explain(under, relation.finish, 0.1, 0.8);
     if (!e.exact.empty()) {
       candidates = named(r, e.search, e.exact, result.total);
-      sentence += "; with that, " + name_of(candidates.front()) + " gives every bit";
+      const std::uint64_t left = static_cast<std::uint64_t>(under.batch.count) * under.d.rows * under.d.cols;
+      sentence += "; with that, " + name_of(candidates.front()) + " gives every bit" +
+                  (left == result.total ? "" : " of the " + std::to_string(left) + " outputs that this leaves");
     }
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
   }
@@ -232,17 +240,30 @@ bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
     bool possible;
   };
   const bool narrow_output = !r.d_format.is_integer() && r.d_format.width() < 32;
+  const auto holds = [&](const Format& f) {  // every output, and FP32 holds more
+    if (r.d_format != "fp32"_fmt) return false;
+    for (std::size_t item = 0; item < r.batch.count; ++item) {
+      const CodeMatrix d = item_of(r, item).d;
+      for (std::size_t i = 0; i < d.rows; ++i)
+        for (std::size_t j = 0; j < d.cols; ++j)
+          if (const Code code = d(i, j); convert(convert(code, "fp32"_fmt, f), f, "fp32"_fmt) != code) return false;
+    }
+    return true;
+  };
   const Way ways[] = {
       {Finish::before_c, "the product was rounded to D's format before C was added: two roundings", narrow_output && r.c.data != nullptr},
       {Finish::through_fp16, "the output was rounded twice: to fp16 first", narrow_output && r.d_format != "fp16"_fmt},
       {Finish::through_bf16, "the output was rounded twice: to bf16 first", narrow_output && r.d_format != "bf16"_fmt},
-      {Finish::through_tf32, "the output was rounded twice: to tf32 first", narrow_output}};
+      {Finish::through_tf32, "the output was rounded twice: to tf32 first", narrow_output},
+      {Finish::through_fp16, "every output is an fp16 number: it was rounded to fp16 and stored as fp32", holds("fp16"_fmt)},
+      {Finish::through_bf16, "every output is a bf16 number: it was rounded to bf16 and stored as fp32", holds("bf16"_fmt)},
+      {Finish::through_tf32, "every output is a tf32 number: it was rounded to tf32 and stored as fp32", holds("tf32"_fmt)}};
   for (const Way& way : ways) {
     if (!way.possible) continue;
     const Explained e = explain(r, way.finish, 0.5, 0.8, true);
     if (e.exact.empty()) continue;
     std::vector<Candidate> candidates = named(r, e.search, e.exact, result.total);
-    result.relation = way.finish == Finish::before_c ? "rounded before C" : "rounded twice";
+    result.relation = way.finish == Finish::before_c ? "rounded before C" : narrow_output ? "rounded twice" : "rounded to less";
     result.suspicions.push_back(std::string(way.sentence) + "; with that, " + name_of(candidates.front()) + " gives every bit");
     set_closest(result, r, std::move(candidates), false);
     return true;
@@ -265,7 +286,7 @@ ValidateResult validate(const ValidateRequest& r) {
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     if (!e.exact.empty()) set_exact(result, r, e);
     else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
-      set_closest(result, r, named(r, e.search, {e.closest}, 0), e.any, std::move(e.full));
+      set_closest(result, r, named(r, e.search, {e.closest}, 0), true, std::move(e.full));
   }
   if (r.progress) r.progress(1);
   return result;

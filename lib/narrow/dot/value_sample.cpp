@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "narrow/base/parallel.hpp"
+#include "narrow/base/random.hpp"
 #include "narrow/dot/epilogue.hpp"
 #include "narrow/dot/operand.hpp"
 
@@ -168,10 +169,13 @@ Format c_format_of(const ValidateRequest& r) {
   return r.c.code_bytes == 2 ? "fp16"_fmt : r.c.code_bytes == 8 ? "fp64"_fmt : "fp32"_fmt;
 }
 
-std::vector<std::size_t> spread(std::size_t total, std::size_t count) {
+std::vector<std::size_t> spread(std::size_t total, std::size_t count, std::uint64_t seed) {
   count = std::min(count, total);
   std::vector<std::size_t> places(count);
-  for (std::size_t n = 0; n < count; ++n) places[n] = (2 * n + 1) * total / (2 * count);
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t begin = n * total / count, end = (n + 1) * total / count;
+    places[n] = begin + static_cast<std::size_t>(random_bits(seed, n) % (end - begin));
+  }
   return places;
 }
 

@@ -35,8 +35,8 @@ struct ValueSample {
 ValueSample sample_values(const ValidateRequest& request, std::size_t item, std::vector<std::size_t> rows,
                           std::vector<std::size_t> cols);
 
-// `count` places of `total`, evenly spread.
-std::vector<std::size_t> spread(std::size_t total, std::size_t count);
+// `count` places of `total`, one in each of as many equal parts, anywhere in it: no pattern of rows hides between them.
+std::vector<std::size_t> spread(std::size_t total, std::size_t count, std::uint64_t seed = 0);
 
 // One output's products by value, k ascending, with their scales.
 std::vector<double> products_of(const ValidateRequest& request, std::size_t item, std::size_t row, std::size_t col);

@@ -119,7 +119,8 @@ void add_piece(BlockFormatStatistics& out, const Measure& m, const float* origin
                const BlockScale& s) {
   EncoderBuffer buffer;
   std::array<std::uint8_t, encoder_buffer> codes;
-  const float decode_by = decode_factor(s.stored, m.encoder.tensor(), m.encoder.format());
+  const BlockFormat& f = m.encoder.format();
+  const float decode_by = f.has_tensor_scale() ? s.stored * file_factor(m.encoder.tensor(), f) : s.stored;  // as in files
   for (std::size_t i = 0; i < n; i += encoder_buffer) {
     const std::size_t count = std::min(encoder_buffer, n - i);
     m.encoder.encode(x + i, count, s.encode, codes.data(), buffer);

@@ -35,6 +35,14 @@ inline TensorScale tensor_scale(float amax, const BlockFormat& f) {
   return t;
 }
 
+// What files hold beside the blocks: a value is code * (scale * factor). Where te clamps S, or takes 1 for want of one,
+// amax / 2688 is not its inverse.
+inline float file_factor(const TensorScale& t, const BlockFormat& f) noexcept {
+  if (f.rule != ScaleRule::te_nvfp4) return t.stored;
+  if (t.amax == 0 || std::isinf(t.amax)) return 1 / t.encode;
+  return t.encode == detail::float_max ? 1 / t.encode : t.amax / nvfp4_range;
+}
+
 struct BlockScale {
   float stored = 1;  // the value of the scale that is kept: 2^e, an E4M3 value, or an FP32 decode scale
   float encode = 1;  // elements are cast from x * encode

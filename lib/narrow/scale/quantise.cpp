@@ -152,7 +152,10 @@ void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float>
       for (std::size_t b = 0; b < g.across; ++b) {
         const float factor = decode_factor(scales[r / g.block_rows * g.across + b], tensor, format);
         const std::size_t last = std::min(cols, (b + 1) * g.block_cols);
-        for (std::size_t c = b * g.block_cols; c < last; ++c) out[r * cols + c] = values[codes[r * cols + c]] * factor;
+        for (std::size_t c = b * g.block_cols; c < last; ++c) {
+          const float value = values[codes[r * cols + c]] * factor;
+          out[r * cols + c] = value == value ? value : std::numeric_limits<float>::quiet_NaN();  // one NaN on every machine
+        }
       }
   });
 }

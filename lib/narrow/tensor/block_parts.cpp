@@ -48,11 +48,6 @@ std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockF
   return headers;
 }
 
-float tensor_factor(float stored, const BlockFormat& f) {
-  if (f.rule != ScaleRule::te_nvfp4) return stored;
-  return stored == 0 ? 1 : stored / nvfp4_range;  // it keeps the amax; that of zeros is no scale at all
-}
-
 namespace {
 
 // The values of a block-quantised tensor as FP32 bytes. The scales are read once, when the first value is asked for.
@@ -85,7 +80,7 @@ class Dequantised : public ByteSource {
     if (!parts_->scale2) return;
     float factor = 1;
     read_values(*parts_->scale2, 0, std::span(&factor, 1));
-    if (parts_->scale2_is_amax) factor = tensor_factor(factor, parts_->format);
+    if (parts_->scale2_is_amax) factor = file_factor(tensor_scale(factor, parts_->format), parts_->format);
     for (float& scale : factors_) scale *= factor;
   }
 

@@ -29,10 +29,6 @@ MatrixSize matrix_of(const TensorHeader& header);
 // whatever rule chose the scales.
 std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& format);
 
-// scale2 of a tensor that keeps this much beside its blocks (BlockFormat's rule says what; see TensorScale): the factor
-// that files hold.
-float tensor_factor(float stored, const BlockFormat& format);
-
 // What the metadata of a .safetensors file says about a tensor NAME that cast wrote: the block format and its rule; and
 // that NAME.scale2 is a factor.
 std::string block_format_key(std::string_view name);

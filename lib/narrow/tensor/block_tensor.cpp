@@ -106,7 +106,7 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
 void quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
                      const BytesDone& done) {
   const float amax = amax_for(tensor, f, 1, done);
-  const float factor = tensor_factor(tensor_scale(amax, f).stored, f);
+  const float factor = file_factor(tensor_scale(amax, f), f);
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
   std::vector<std::uint8_t> codes;
