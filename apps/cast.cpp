@@ -122,7 +122,8 @@ Plan make_plan(const ChosenFile& input, const Target& to) {
   return plan;
 }
 
-void write_plan(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed) {
+// Returns how many blocks have no finite scale.
+std::uint64_t write_plan(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed) {
   std::vector<narrow::TensorHeader> headers;
   std::uint64_t bytes = 0;
   for (const Planned& p : plan.tensors) {
@@ -134,12 +135,14 @@ void write_plan(const Plan& plan, const std::string& path, const Target& to, std
   const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }};
   narrow::TensorWriter writer(path, std::move(headers), plan.metadata);
   const narrow::WriteBytes write = [&](std::span<const std::byte> piece) { writer.write(piece); };
+  std::uint64_t lost = 0;
   for (const Planned& p : plan.tensors) {
     for (const narrow::Tensor& copy : p.copies) narrow::copy_tensor(copy, write, pass);
-    if (p.is_cast && to.blocks) narrow::quantise_tensor(p.source, *to.blocks, to.result, write, pass.done);
+    if (p.is_cast && to.blocks) lost += narrow::quantise_tensor(p.source, *to.blocks, to.result, write, pass.done);
     else if (p.is_cast) narrow::cast_tensor(p.source, to.plain, to.result, write, pass);
   }
   writer.finish();
+  return lost;
 }
 
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
@@ -172,12 +175,13 @@ void check_output(const std::string& path, const Plan& plan, const ChosenFile& i
 }
 
 // Sizes are those on disk. Of one tensor of many there is none before.
-struct Sizes {
+struct Outcome {
   std::optional<std::uint64_t> before;
   std::uint64_t after = 0;
+  std::uint64_t lost_blocks = 0;  // without a finite scale
 };
 
-Json to_json(const Plan& plan, const std::string& path, const Target& to, const Sizes& sizes) {
+Json to_json(const Plan& plan, const std::string& path, const Target& to, const Outcome& outcome) {
   Json tensors = Json::array();
   for (const Planned& p : plan.tensors)
     for (const narrow::TensorHeader& h : p.headers) {
@@ -194,12 +198,13 @@ Json to_json(const Plan& plan, const std::string& path, const Target& to, const 
   out["format"] = to.name;
   out["values"] = to.result == narrow::CastResult::values;
   out["tensors"] = std::move(tensors);
-  out["bytes_before"] = sizes.before ? Json(*sizes.before) : Json();
-  out["bytes_after"] = sizes.after;
+  out["bytes_before"] = outcome.before ? Json(*outcome.before) : Json();
+  out["bytes_after"] = outcome.after;
+  out["lost_blocks"] = outcome.lost_blocks;
   return out;
 }
 
-std::string summary(const Plan& plan, const std::string& path, const Target& to, const Sizes& sizes) {
+std::string summary(const Plan& plan, const std::string& path, const Target& to, const Outcome& outcome) {
   std::size_t cast = 0, plain = 0;
   std::vector<std::string> types;
   std::string plain_type;
@@ -221,7 +226,11 @@ std::string summary(const Plan& plan, const std::string& path, const Target& to,
                       : to.blocks ? ", codes and scales in "
                                   : " codes in ") +
                      list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " +
-                     (sizes.before ? size_text(*sizes.before) + " -> " : "") + size_text(sizes.after) + "\n";
+                     (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
+  if (outcome.lost_blocks != 0)
+    text += "note: " + std::to_string(outcome.lost_blocks) + (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
+            " no finite scale (Inf or NaN in the data, or more than the scale holds): no value of " +
+            (outcome.lost_blocks == 1 ? "it" : "them") + " is finite any more\n";
   if (plain != 0)
     text += "note: " + std::to_string(plain) + (plain == 1 ? " tensor" : " tensors") + " of " + to.name +
             " codes without a type in the file are written as " + plain_type +
@@ -260,12 +269,12 @@ int run(const Options& options) {
   const ChosenFile input = open_chosen(options.files[0], options.choice);
   const Plan plan = make_plan(input, to);
   check_output(path, plan, input, to);
-  write_plan(plan, path, to, options.cast.random_value());
-  Sizes sizes;
-  if (!input.one_named || input.file.tensors.size() == 1) sizes.before = input.file.bytes;
-  sizes.after = std::filesystem::file_size(path);
+  Outcome outcome;
+  outcome.lost_blocks = write_plan(plan, path, to, options.cast.random_value());
+  if (!input.one_named || input.file.tensors.size() == 1) outcome.before = input.file.bytes;
+  outcome.after = std::filesystem::file_size(path);
   print_error(left_out_text(input));
-  print(options.json ? json_text(to_json(plan, path, to, sizes)) : summary(plan, path, to, sizes));
+  print(options.json ? json_text(to_json(plan, path, to, outcome)) : summary(plan, path, to, outcome));
   return 0;
 }
 

@@ -184,8 +184,9 @@ void load_product(const ProductOptions& options, const char* command, ProductInp
     in.c = load_matrix(options.c, in.a.rows);
     if (in.c->rows != in.a.rows || in.c->cols != in.b.cols)
       throw narrow::Error(std::string(command) + ": A B is " + std::to_string(in.a.rows) + "x" +
-                          std::to_string(in.b.cols) + " and C is " + shape_of(*in.c) +
-                          (in.c->one_row_for_all ? " (a bias has one number a column)" : ""));
+                          std::to_string(in.b.cols) +
+                          (in.c->one_row_for_all ? " and the bias has " + std::to_string(in.c->cols) + " numbers: it has one a column"
+                                                 : " and C is " + shape_of(*in.c)));
     if (in.c->items > in.items())
       throw narrow::Error(std::string(command) + ": C has " + std::to_string(in.c->items) + " matrices, A and B have one");
     fits_batch(*in.c, "C");

@@ -138,7 +138,7 @@ TEST_CASE("apps: a bias is one value a column and a batch has one product an ite
   CHECK(found["total"] == 6);
   const Json missing = test::failing_json({"validate", "--a", a, "--b", b, "--d", d});
   CHECK(missing["exact"] == false);
-  check_refused({"gemm", "--model", half_model, "--a", a, "--b", b, "--c", wrong}, {"C is 1x2", "a bias has one number a column"});
+  check_refused({"gemm", "--model", half_model, "--a", a, "--b", b, "--c", wrong}, {"the bias has 2 numbers", "one a column"});
   check_refused({"gemm", "--model", half_model, "--a", a, "--b", three}, {"2", "3"});
 }
 

@@ -108,6 +108,7 @@ TEST_CASE("apps: finite values that become NaN count as overflow in stats and fa
   CHECK(failing_json({"stats", signs, "--formats", "e8m0", "--fail-if", "lost > 0"})[0]["sqnr_db"].is_null());
   // The scale of a block with an Inf is NaN in MX; in NVFP4 a block of sixteen is lost and the others are not.
   CHECK(failing_json({"stats", blocks, "--formats", "mxfp4", "--fail-if", "overflow > 40%"})[0]["overflow"] == 31);
+  CHECK(contains(run({"cast", blocks, folder / "m.safetensors", "--to", "mxfp4"}).out, "1 block has no finite scale"));
   const Json nvfp4 = narrow_json({"stats", blocks, "--formats", "nvfp4"})[0];
   CHECK(nvfp4["underflow"].get<int>() + nvfp4["overflow"].get<int>() <= 15);
 }

@@ -103,19 +103,22 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
   return total;
 }
 
-void quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
-                     const BytesDone& done) {
+std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
+                              const BytesDone& done) {
   const float amax = amax_for(tensor, f, 1, done);
   const float factor = file_factor(tensor_scale(amax, f), f);
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
   std::vector<std::uint8_t> codes;
   std::vector<float> scales, piece_scales, decoded;
+  std::uint64_t without_scale = 0;
   CodeWriter out(write, block_headers(tensor, f)[0].type.bits);
   for_each_piece(tensor, f, done, [&](std::span<const float> x, std::size_t rows, std::size_t cols) {
     codes.resize(x.size());
     piece_scales.resize(grid_rows(f, rows) * grid_cols(f, cols));
     quantise_into(x, rows, cols, f, amax, codes, piece_scales);
+    const auto lost = std::count_if(piece_scales.begin(), piece_scales.end(), [](float s) { return !std::isfinite(s); });
+    if (f.block_rows != 0 || without_scale == 0) without_scale += static_cast<std::uint64_t>(lost);
     if (result == CastResult::values) {
       decoded.resize(x.size());
       dequantise_into(codes, piece_scales, factor, rows, cols, in_file, decoded);
@@ -124,12 +127,13 @@ void quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult resu
     out.write(codes);
     if (f.block_rows != 0 || scales.empty()) scales.insert(scales.end(), piece_scales.begin(), piece_scales.end());
   });
-  if (result == CastResult::values) return;
+  if (result == CastResult::values) return without_scale;
   out.finish();
   if (f.block_rows == 0 && scales.empty()) scales.push_back(1);  // of a tensor without elements
   if (f.scale.width() == 8) write(std::as_bytes(std::span<const std::uint8_t>(scale_codes(scales, f))));
   else write(std::as_bytes(std::span<const float>(scales)));
   if (f.has_tensor_scale()) write(std::as_bytes(std::span<const float>(&factor, 1)));
+  return without_scale;
 }
 
 }  // namespace narrow

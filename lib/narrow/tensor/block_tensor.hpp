@@ -17,7 +17,8 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
                                               const BytesDone& done, bool with_fates = false);
 
 // The bytes of the tensors of block_headers one after the other, or (values) what they decode to, as FP32.
-void quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteBytes& write,
-                     const BytesDone& done);
+// Returns how many blocks have no finite scale: whatever they hold decodes to NaN or Inf.
+std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result,
+                              const WriteBytes& write, const BytesDone& done);
 
 }  // namespace narrow
