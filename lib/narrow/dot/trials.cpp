@@ -47,7 +47,7 @@ std::vector<ModelClass> fitting_models(const ValidateRequest& r) {
 }
 
 constexpr std::uint32_t first_look = 4;         // outputs on which every pair is tried
-constexpr double first_look_budget = 3e9;       // nanoseconds of one core for them
+constexpr double first_look_budget = 2e9;       // nanoseconds of one core for them
 constexpr double later_budget = 2e9;            // and for all other outputs
 constexpr double slow_cost = 50;                // from where on a model is asked only about what others left open
 

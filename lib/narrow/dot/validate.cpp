@@ -69,8 +69,8 @@ void look_again(const ValidateRequest& r, Search& search, Finish finish) {
   search.trials = std::move(right);
 }
 
-Explained explain(const ValidateRequest& r, Finish finish, double from, double to, bool usual_only = false) {
-  Explained e{prepare_search(r, usual_only), false, {}, {}, {}, {}, 0};
+Explained explain(const ValidateRequest& r, Search search, Finish finish, double from, double to) {
+  Explained e{std::move(search), false, {}, {}, {}, {}, 0};
   constexpr std::size_t outputs = 96;
   e.search.outputs = telling_outputs(r, outputs);
   const double middle = from + (to - from) / 2;
@@ -213,7 +213,7 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
   if (relation.under) {
     ValidateRequest under = *relation.under;
     under.progress = r.progress;
-    const Explained e = explain(under, relation.finish, 0.1, 0.8);
+    const Explained e = explain(under, prepare_search(under), relation.finish, 0.1, 0.8);
     if (!e.exact.empty()) {
       candidates = named(r, e.search, e.exact, result.total);
       const std::uint64_t left = static_cast<std::uint64_t>(under.batch.count) * under.d.rows * under.d.cols;
@@ -224,7 +224,7 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
   }
   result.suspicions.push_back(std::move(sentence));
   if (candidates.empty()) {
-    Explained e = explain(r, Finish::as_asked, 0.1, 0.5);
+    Explained e = explain(r, prepare_search(r), Finish::as_asked, 0.1, 0.5);
     candidates = named(r, e.search, {e.closest}, 0);
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     return set_closest(result, r, std::move(candidates), false, std::move(e.full));
@@ -260,7 +260,7 @@ bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
       {Finish::through_tf32, "every output is a tf32 number: it was rounded to tf32 and stored as fp32", holds("tf32"_fmt)}};
   for (const Way& way : ways) {
     if (!way.possible) continue;
-    const Explained e = explain(r, way.finish, 0.5, 0.8, true);
+    const Explained e = explain(r, prepare_search(r, true), way.finish, 0.5, 0.8);
     if (e.exact.empty()) continue;
     std::vector<Candidate> candidates = named(r, e.search, e.exact, result.total);
     result.relation = way.finish == Finish::before_c ? "rounded before C" : narrow_output ? "rounded twice" : "rounded to less";
@@ -277,12 +277,12 @@ ValidateResult validate(const ValidateRequest& r) {
   check_request(r);
   ValidateResult result;
   result.total = static_cast<std::uint64_t>(r.batch.count) * r.d.rows * r.d.cols;
-  (void)prepare_search(r);  // what fits no model is said before the work
+  Search search = prepare_search(r);  // what fits no model is said before the work
   const ValueVerdict values = look_at_values(r);
   if (values.relation) {
     set_relation(result, r, *values.relation);
   } else {
-    Explained e = explain(r, Finish::as_asked, 0.05, 0.9);
+    Explained e = explain(r, std::move(search), Finish::as_asked, 0.05, 0.9);
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     if (!e.exact.empty()) set_exact(result, r, e);
     else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
