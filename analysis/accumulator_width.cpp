@@ -73,9 +73,14 @@ std::vector<U> codes_of(const std::vector<double>& values, const Format& format)
   return codes;
 }
 
-std::vector<double> machine_products(const Way& way, const Operands& o, std::size_t k) {
+const DotModel& model_of(const Way& way) {
   const DotModel* model = find_dot_model(way.model);
   if (model == nullptr) throw Error(std::string("no dot model ") + way.model);
+  return *model;
+}
+
+std::vector<double> machine_products(const Way& way, const Operands& o, std::size_t k) {
+  const DotModel* model = &model_of(way);
   const std::size_t n = o.outputs;
   std::vector<std::uint32_t> d(n * n);
   const auto run = [&]<class U>(const std::vector<U>& a, const std::vector<U>& b) {
@@ -130,7 +135,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Table t{"by_k",
           "Error of a dot product of E4M3 values against its length, by machine and plan",
           {text_column("data"), text_column("machine"), text_column("model"), text_column("plan"), integer_column("K"),
-           real_column("relative error", "", 3), real_column("bias", "", 3), fixed_column("good bits", "bits", 1)},
+           real_column("relative error", "", 3), real_column("bias", "", 3), fixed_column("good bits", "bits", 1),
+           text_column("evidence")},
           {},
           "relative error: root mean square of (result - exact) over root mean square of exact; bias: mean error in "
           "the direction of the result, negative: too small; good bits: -log2 of the relative error",
@@ -153,7 +159,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         curves[w].relative.push_back(e.relative);
         t.add({std::string(positive ? "positive" : "both signs"), std::string(ways[w].name), std::string(ways[w].model),
                std::string(ways[w].plan), static_cast<std::int64_t>(k), e.relative, e.bias,
-               e.relative > 0 ? Cell{-std::log2(e.relative)} : Cell{}});
+               e.relative > 0 ? Cell{-std::log2(e.relative)} : Cell{},
+               std::string(evidence_name(model_of(ways[w]).evidence))});
       }
     }
     plot.panels.push_back(panel_of(curves, positive ? "positive values: errors add up" : "values of both signs"));
@@ -170,7 +177,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   out.data = "made numbers: E4M3 values of normal numbers";
   out.finding = "A dot product of " + k_text + " positive E4M3 values is " + percent_text(chain) +
                 " wrong in one chain on Hopper's FP8 tensor core, " + percent_text(promoted) +
-                " with partial sums in FP32 every 128, and " + percent_text(wide, 2) + " on Blackwell.";
+                " with partial sums in FP32 every 128, and " + percent_text(wide, 2) + " on Blackwell (" +
+                evidence_text(model_of(ways[8])) + ").";
+  for (const Way& way : ways) out.evidence.push_back(basis_of(model_of(way)));
   out.tables = {std::move(t)};
   return out;
 }

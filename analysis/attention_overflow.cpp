@@ -349,7 +349,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                                 static_cast<std::size_t>(parameters.integer("heads")),
                                 static_cast<std::size_t>(parameters.integer("kv_heads")), parameters.text("layout"),
                                 parameters.text("mask") == "causal"});
-    out.data = model = file_text(file);
+    out.data = file_text(file), model = out.data.text;
   } else if (recorded) {
     attention = read_attention({*recorded});
     out.data = recorded_text("queries and keys of a byte-level GPT after 1000 steps");
@@ -374,7 +374,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
 
   double worst_estimate = 0;
   for (const MaximumRow& r : rows) worst_estimate = std::max(worst_estimate, std::fabs(r.saddle / r.measured - 1));
-  Plot plot{"scores", told.title, out.data + "; normal numbers beside them", {maximum_panel(rows)}, 2, 0, ""};
+  Plot plot{"scores", told.title, out.data.text + "; normal numbers beside them", {maximum_panel(rows)}, 2, 0, ""};
   if (!logs.empty()) plot.panels.push_back(training_panel(logs));
   plot.panels.push_back(remedied.nan);
   plot.panels.push_back(remedied.error);

@@ -14,7 +14,8 @@ struct Judged {
   Measurement measurement;
 };
 
-constexpr Verdict verdicts[] = {Verdict::holds, Verdict::loose, Verdict::depends, Verdict::wrong, Verdict::unmeasured};
+constexpr Verdict verdicts[] = {Verdict::holds, Verdict::loose,     Verdict::depends,
+                                Verdict::wrong, Verdict::not_shown, Verdict::unmeasured};
 constexpr std::size_t verdict_count = std::size(verdicts);
 
 std::array<std::size_t, verdict_count> count_verdicts(const std::vector<Judged>& judged, std::string_view file = "") {
@@ -28,8 +29,8 @@ std::array<std::size_t, verdict_count> count_verdicts(const std::vector<Judged>&
 // One bar a text, its statements by verdict.
 Plot verdict_plot(const std::vector<Judged>& judged, const std::string& title) {
   constexpr const char* files[] = {"000", "001", "002", "003", "004"};
-  constexpr PlotColour colours[] = {PlotColour::blue, PlotColour::sky, PlotColour::orange, PlotColour::vermilion,
-                                    PlotColour::grey};
+  constexpr PlotColour colours[] = {PlotColour::blue,      PlotColour::sky,    PlotColour::orange,
+                                    PlotColour::vermilion, PlotColour::purple, PlotColour::grey};
   Panel panel;
   panel.horizontal = true, panel.bars = BarLayout::stacked, panel.bar_width = 0.7;
   panel.x.label = "statements";
@@ -61,7 +62,7 @@ class Part : public Progress {
 Outcome run(const Parameters& parameters, Progress& progress) {
   Study study = open_study(parameters);
   Outcome out;
-  out.data = study.recording ? recorded_text("a byte-level GPT in training; and runs made here") : made_text;
+  out.data = study.recording ? recorded_text("a byte-level GPT in training; and runs made here") : Source(made_text);
   const Claims claims = all_claims();
   std::vector<Judged> judged;
   Table t{"verdicts",
@@ -70,9 +71,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
            text_column("measured"), text_column("command")},
           {},
           "text: the number of the tutorial. holds: as said; loose: in part, or of the right size; wrong: not as said; "
-          "depends: true in some of the "
-          "measured cases. Each "
-          "verdict follows from its measurement by a rule of analysis/claims.hpp. Statements are in our words.",
+          "depends: true in some of the measured cases; not shown at this size: said of large runs, and the small ones "
+          "here can neither show nor refute it. Each verdict follows from its measurement by a rule of "
+          "analysis/claims.hpp. Statements are in our words.",
           {}};
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const auto place = [&](std::size_t n) { return static_cast<double>(n) / static_cast<double>(claims.size()); };
@@ -89,6 +90,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   out.finding = "Of " + std::to_string(judged.size()) + " statements from five tutorials " + count(Verdict::holds) +
                 " hold, " + count(Verdict::loose) + " are loose, " + count(Verdict::depends) +
                 " depend on the case and " + count(Verdict::wrong) + " are wrong";
+  if (counts[static_cast<std::size_t>(Verdict::not_shown)] > 0)
+    out.finding += "; " + count(Verdict::not_shown) + " cannot be shown with models of this size";
   if (counts[static_cast<std::size_t>(Verdict::unmeasured)] > 0) {
     out.finding += "; " + count(Verdict::unmeasured) + " need recordings that are not here";
     out.notes.push_back(no_recordings_note("what needs them is not measured"));

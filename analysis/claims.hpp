@@ -19,10 +19,11 @@ enum class Verdict : std::uint8_t {
   loose,  // true in part, or of the right size but not the right number
   wrong,
   depends,    // true in some of the cases measured and false in others
+  not_shown,  // said of large runs; the small ones here can neither show nor refute it
   unmeasured  // the recording that it needs is not there
 };
 constexpr std::string_view name_of(Verdict v) {
-  constexpr std::string_view names[] = {"holds", "loose", "wrong", "depends", "not measured"};
+  constexpr std::string_view names[] = {"holds", "loose", "wrong", "depends", "not shown at this size", "not measured"};
   return names[static_cast<std::size_t>(v)];
 }
 
@@ -45,6 +46,26 @@ inline Verdict judge_parts(std::size_t are_true, std::size_t all) {
 // In how many of the cases it is true.
 inline Verdict judge_cases(std::size_t are_true, std::size_t all) {
   return are_true == all ? Verdict::holds : are_true == 0 ? Verdict::wrong : Verdict::depends;
+}
+
+// A range that a text gives, over the cases that were measured. A case is true within the range (to half a unit of its
+// last digit) and near within a factor of 1.5 of it. All true: holds; all near: loose; none near: wrong; else it
+// depends.
+inline Verdict judge_range(double low, double high, double unit, const std::vector<double>& measured) {
+  std::size_t are_true = 0, near = 0;
+  for (const double m : measured) {
+    are_true += m >= low - unit / 2 && m <= high + unit / 2;
+    near += m > low / loose_factor && m < high * loose_factor;
+  }
+  if (measured.empty()) return Verdict::unmeasured;
+  if (are_true == measured.size()) return Verdict::holds;
+  return near == measured.size() ? Verdict::loose : near == 0 ? Verdict::wrong : Verdict::depends;
+}
+
+// Something is said to fail, and small models are what it was tried on: a failure shows it, and that all of them went
+// well says nothing about large ones.
+inline Verdict judge_failure(std::size_t failed, std::size_t all) {
+  return failed == 0 ? Verdict::not_shown : judge_cases(failed, all);
 }
 
 // A share of things that are as the statement says: nine of ten hold, half is loose.
@@ -86,6 +107,7 @@ Claims scaler_claims();
 Claims operation_claims();
 Claims training_claims();
 Claims machine_claims();
+Claims practice_claims();
 Claims all_claims();  // by number
 
 Study open_study(const Parameters& parameters);  // its progress is to be set

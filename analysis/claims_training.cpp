@@ -136,7 +136,7 @@ Measurement int8_fails(const Study& study) {
   const LossSpread text_wide = text_loss(study, "fp32"), text_eight = text_loss(study, "int8");
   return {"two small models, a symmetric scale a tensor in every linear product: digits " + loss_text(eight) +
               " (FP32 " + loss_text(wide) + "), text " + loss_text(text_eight) + " (FP32 " + loss_text(text_wide) + ")",
-          judge_cases(!is_as_good(eight, wide) + !is_as_good(text_eight, text_wide), 2)};
+          judge_failure(!is_as_good(eight, wide) + !is_as_good(text_eight, text_wide), 2)};
 }
 
 }  // namespace

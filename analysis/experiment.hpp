@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "narrow/base/error.hpp"
+#include "narrow/dot/models.hpp"
 #include "narrow/report/plot.hpp"
 #include "narrow/report/table.hpp"
 
@@ -89,12 +90,38 @@ class Progress {
   virtual void at(double /*part, 0 to 1*/, std::string_view /*what*/ = {}) {}
 };
 
+// What part of an answer stands on what: {published, "Blackwell's tensor cores"}.
+struct Basis {
+  narrow::Evidence evidence;
+  std::string what;
+
+  friend bool operator==(const Basis&, const Basis&) = default;
+};
+Basis basis_of(const narrow::DotModel& model);  // its generation's tensor cores, or software
+// "measured (Hopper's tensor cores), published (Blackwell's tensor cores)": strongest first, each thing once.
+std::string evidence_text(const std::vector<Basis>& parts);
+
+// Whose numbers an answer is about: "grads.npy", "recorded: a GPT at step 300". Numbers made here and the values of a
+// user's file are what they are: by definition. inputs.hpp has one for the recordings.
+struct Source {
+  Source() = default;
+  Source(const char* said) : text(said) {}
+  Source(std::string said, Basis stands_on = {narrow::Evidence::by_definition, ""})
+      : text(std::move(said)), basis(std::move(stands_on)) {}
+
+  std::string text;
+  Basis basis = {narrow::Evidence::by_definition, ""};
+};
+
 struct Outcome {
   std::vector<narrow::Table> tables;  // the one that answers the question first
   std::vector<narrow::Plot> plots;    // the same
   std::string finding;                // one sentence with its number, computed
-  std::string data;                   // whose numbers it is about: "grads.npy", "recorded: a GPT at step 300"
-  std::vector<std::string> notes;     // what the reader must know: "data/ was not found: synthetic gradients"
+  Source data;
+  // What it stands on beside the data and the definitions of formats and casts: models of tensor cores, vendors'
+  // tables. run_experiment adds these two, and says all of it under every table and picture.
+  std::vector<Basis> evidence;
+  std::vector<std::string> notes;  // what the reader must know: "data/ was not found: synthetic gradients"
 };
 
 struct Experiment {

@@ -298,7 +298,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const Wanted found = wanted(splits, samples, choices);
   Plot plot = picture(splits, samples, choices);
   plot.title = found.title;
-  plot.subtitle = out.data + ", each split with its best power-of-two scale by " + (by == "all" ? "file" : by);
+  plot.subtitle = out.data.text + ", each split with its best power-of-two scale by " + (by == "all" ? "file" : by);
   const auto exact = [](const std::vector<Choice>& own) {
     return std::any_of(own.begin(), own.end(), [](const Choice& c) { return std::isinf(c.sqnr_db); });
   };

@@ -335,7 +335,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     if (lost(i) >= lost(k)) k = i;
   const std::string clipped =
       means[0][k].saturated > 0 ? " and clips " + percent_text(means[0][k].saturated) + " at 448" : "";
-  Plot plot{"sqnr", "", out.data, {map}, 1, 460, ""};
+  Plot plot{"sqnr", "", out.data.text, {map}, 1, 460, ""};
   plot.title = "Unscaled E4M3 zeroes " + percent_text(means[0][k].zero) + " of the " + present[k] + clipped +
                "; with 1x128 scales: " + db_text(means[7][k].sqnr_db);
   out.tables = {summary};

@@ -183,7 +183,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     std::vector<Values> all = read_values_of(*file, "", &unread);
     if (!unread.empty()) out.notes.push_back(unread);
     c = {std::move(all.front()), seed};
-    out.data = given.empty() ? recorded_text("micro-batches of a byte-level GPT") : file_text(given);
+    out.data = given.empty() ? recorded_text("micro-batches of a byte-level GPT") : Source(file_text(given));
     if (all.size() > 1)
       out.notes.push_back("The micro-batches are the rows of " + c.rows.name + ", the first of " +
                           std::to_string(all.size()) + " tensors; FILE:TENSOR names another.");
@@ -256,7 +256,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string n_text = count_text(static_cast<std::int64_t>(used));
   Plot plot{"error",
             "",
-            out.data + ", " + count_text(static_cast<std::int64_t>(c.width())) + " weights",
+            out.data.text + ", " + count_text(static_cast<std::int64_t>(c.width())) + " weights",
             {by_batch, by_rank},
             2,
             0,

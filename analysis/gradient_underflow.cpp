@@ -43,7 +43,8 @@ Cell cell_of(double x) { return std::isnan(x) ? Cell{} : Cell{x}; }
 
 Table by_tensor(const Gradients& g, const Counts& counts, int best) {
   Table t{"by_tensor",
-          "What each format makes of each gradient, in shares of the values that are finite and not zero; mean binade: of those "
+          "What each format makes of each gradient, in shares of the values that are finite and not zero; mean binade: "
+          "of those "
           "that are normal in FP32",
           {text_column("tensor"), text_column("kind"), integer_column("non-zero"), real_column("largest", "", 3),
            fixed_column("mean binade", "log2", 1), real_column("FP16 zero", "%", 3),
@@ -269,10 +270,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     if (pass == nullptr) throw Error("step=" + step + " was not recorded");
     g = from_pass(*pass);
     out.data = recorded_text("a byte-level GPT at training step " + step);
-    g.what = out.data + ", " + count_text(static_cast<std::int64_t>(nonzero_count(g.all))) + " gradients";
+    g.what = out.data.text + ", " + count_text(static_cast<std::int64_t>(nonzero_count(g.all))) + " gradients";
   } else {
     g = from_values({made_gradients(512, 512, -15, 1)});
-    g.what = out.data = made_text;
+    out.data = g.what = made_text;
     out.notes.push_back(no_recordings_note("these are made gradients around 2^-15"));
   }
   if (nonzero_count(g.all) == 0)

@@ -23,9 +23,10 @@ std::string no_recordings_note(std::string_view instead) {
   return "NARROW_DATA is set to nothing, so " + std::string(instead) + " instead of the recordings.";
 }
 
-std::string recorded_text(std::string_view what) {
-  const char* chosen = std::getenv("NARROW_DATA");
-  return chosen == nullptr ? "recorded: " + std::string(what) : "the recordings in " + std::string(chosen);
+Source recorded_text(std::string_view what) {
+  if (const char* chosen = std::getenv("NARROW_DATA"))
+    return {"the recordings in " + std::string(chosen), {narrow::Evidence::assumed, "those recordings"}};
+  return {"recorded: " + std::string(what), {narrow::Evidence::measured, "the recording on an H200"}};
 }
 
 std::string file_text(const std::string& file) { return file.substr(file.find_last_of('/') + 1); }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiment.hpp"
 #include "narrow/array/histogram.hpp"
 #include "narrow/report/find_data.hpp"
 
@@ -22,7 +23,7 @@ std::string no_recordings_note(std::string_view instead);
 
 // Whose data an answer is about: "recorded: a GPT at step 300", or the folder that NARROW_DATA names, of which nothing
 // is known here; made numbers; a file without its folder.
-std::string recorded_text(std::string_view what);
+Source recorded_text(std::string_view what);
 inline constexpr const char* made_text = "made numbers, not recorded ones";
 std::string file_text(const std::string& file);
 

@@ -253,8 +253,9 @@ Outcome run(const Parameters& parameters, Progress&) {
                 (kept[2].sum() < 0.995 * kept[0].sum() ? "but " + saving + " %" : std::string("and hardly any")) +
                 " of the activations, and products run " + fixed_text(faster, 1) + " times as fast in BF16 and " +
                 fixed_text(faster * fp8, 1) + " times in FP8.";
-  out.data =
-      missing.empty() ? recorded_text("rates of an H200; bytes are counted") : "the vendor's tables; bytes are counted";
+  out.data = missing.empty() ? recorded_text("rates of an H200; bytes are counted")
+                             : Source("the vendor's tables; bytes are counted");
+  out.evidence = {{Evidence::published, "rates of the vendor's tables"}, {Evidence::by_definition, "bytes, counted"}};
   out.tables = {std::move(memory), std::move(rates)};
   out.plots = {std::move(cost), std::move(quick)};
   return out;

@@ -111,9 +111,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string& file = parameters.text("recording");
   const std::optional<std::string> path = file.empty() ? find_data("torch/step300.safetensors") : file;
   const Inputs in = path ? recorded_inputs(*path) : made_inputs(static_cast<std::uint64_t>(parameters.integer("seed")));
-  out.data = !file.empty() ? file_text(file)
+  out.data = !file.empty() ? Source(file_text(file))
              : path        ? recorded_text("tensors of a byte-level GPT at training step 300")
-                           : made_text;
+                           : Source(made_text);
+  out.evidence.push_back(basis_of(hardware_model("hopper.wgmma.f32.f16.f16")));  // and its siblings, for products
   if (!path) out.notes.push_back(no_recordings_note("the tensors are made of normal numbers"));
 
   Table t{"by_operation",
@@ -171,7 +172,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     map.y.categories.push_back(op.name + "  [" + list_name(op.listed) + "]");
   }
   map.series = {cells};
-  Plot plot{"errors", "", out.data + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1, 560, ""};
+  Plot plot{"errors", "", out.data.text + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1,
+            560,      ""};
   const auto lost = [](const OperationError& e) {
     return e.not_finite > 0         ? percent_text(e.not_finite, 2) + " Inf or NaN"
            : std::isnan(e.relative) ? std::string("undefined")

@@ -1,5 +1,6 @@
 // The experiments that registered themselves, and how one is run.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -42,12 +43,39 @@ const Experiment& require_experiment(std::string_view name) {
                       (close.empty() ? "" : "did you mean '" + close + "'? ") + "experiments: " + list);
 }
 
+Basis basis_of(const narrow::DotModel& model) {
+  if (model.evidence == narrow::Evidence::by_definition) return {model.evidence, "sums in software"};
+  std::string name(narrow::generation_name(model.generation));
+  name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+  return {model.evidence, name + "'s tensor cores"};
+}
+
+std::string evidence_text(const std::vector<Basis>& parts) {
+  std::string text;
+  for (int e = 0; e < narrow::evidence_count; ++e) {
+    std::vector<std::string> things;
+    for (const Basis& part : parts)
+      if (part.evidence == static_cast<narrow::Evidence>(e) && std::ranges::find(things, part.what) == things.end())
+        things.push_back(part.what);
+    for (const std::string& thing : things)
+      text += (&thing != &things.front() ? ", "
+               : text.empty()            ? std::string(narrow::evidence_name(static_cast<narrow::Evidence>(e))) + " ("
+                              : "), " + std::string(narrow::evidence_name(static_cast<narrow::Evidence>(e))) + " (") +
+              thing;
+  }
+  return text.empty() ? text : text + ")";
+}
+
 Outcome run_experiment(const Experiment& experiment, const Parameters& parameters, Progress& progress) {
   Outcome outcome = experiment.run(parameters, progress);
   const std::string who = experiment.name;
   if (outcome.finding.empty()) throw std::logic_error(who + " has no finding");
-  if (outcome.data.empty()) throw std::logic_error(who + " does not say whose data it shows");
+  if (outcome.data.text.empty()) throw std::logic_error(who + " does not say whose data it shows");
   if (outcome.tables.empty()) throw std::logic_error(who + " has no table");
+  if (!outcome.data.basis.what.empty()) outcome.evidence.insert(outcome.evidence.begin(), outcome.data.basis);
+  outcome.evidence.push_back({narrow::Evidence::by_definition, "formats and casts"});
+  const std::string evidence = "Evidence: " + evidence_text(outcome.evidence) + ".";
+  const auto ended = [](const std::string& text) { return text.empty() || text.ends_with('.') ? text : text + "."; };
   std::set<std::string> names;  // of files
   for (narrow::Table& table : outcome.tables) {
     narrow::check(table);
@@ -56,9 +84,11 @@ Outcome run_experiment(const Experiment& experiment, const Parameters& parameter
         if (const double* x = std::get_if<double>(&cell); x != nullptr && std::isnan(*x)) cell = {};
     if (!names.insert(table.name).second) throw std::logic_error(who + " has two tables called " + table.name);
     table.parameters = parameters.texts();
+    table.note = ended(table.note) + (table.note.empty() ? "" : " ") + evidence;
   }
   names.clear();
-  for (const narrow::Plot& plot : outcome.plots) {
+  for (narrow::Plot& plot : outcome.plots) {
+    plot.subtitle = ended(plot.subtitle) + (plot.subtitle.empty() ? "" : " ") + evidence;
     narrow::check(plot);
     if (!names.insert(plot.name).second) throw std::logic_error(who + " has two plots called " + plot.name);
   }

@@ -198,6 +198,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
 
   Outcome out;
   out.data = "handwritten digits and texts that come with narrow, trained here";
+  for (const std::string& name : recipes)
+    for (const train::OperationPolicy& p : train::require_recipe(name).policy.operations)
+      for (const train::ProductPolicy* product : {&p.forward, &p.dgrad, &p.wgrad})
+        if (product->model != nullptr) out.evidence.push_back(basis_of(*product->model));
   out.tables = {table_of("digits", "Handwritten digits, an MLP: final loss by recipe", digits, true),
                 table_of("keepers", "Byte-level language model: what happens when one more operation becomes narrow",
                          keepers, false)};

@@ -94,8 +94,8 @@ std::vector<std::string> roundings(const DotModel& m, const Request& r) {
   look("scale-a", r.scale_a, m.scale, "the format of scales");
   look("scale-b", r.scale_b, m.scale, "the format of scales");
   if (r.c.rounded)
-    notes.push_back("c = " + r.c.text + " became " + exact_text(r.c.code, m.accumulator.format) +
-                    " in " + format_name(m.accumulator));
+    notes.push_back("c = " + r.c.text + " became " + exact_text(r.c.code, m.accumulator.format) + " in " +
+                    format_name(m.accumulator));
   return notes;
 }
 
@@ -119,8 +119,8 @@ std::string error_text(const DotModel& m, const DotTrace& trace) {
 
 std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace, bool explain) {
   const bool colour = use_colour(1);
-  std::string text =
-      paint(std::string(m.name.view()), Colour::bold, colour) + "\n  " + wrapped(rule_sentence(m), 2) + "\n";
+  std::string text = paint(std::string(m.name.view()), Colour::bold, colour) + "\n  " + wrapped(rule_sentence(m), 2) +
+                     "\n  evidence: " + narrow::evidence_text(m) + "\n";
   for (const std::string& note : roundings(m, r)) text += paint("  note: " + note, Colour::yellow, colour) + "\n";
   for (const Stage& stage : trace.stages) text += "\n" + stage_text(m, r.operands, stage, colour);
   const Format f = m.accumulator.format;
@@ -191,6 +191,7 @@ Json to_json(const DotModel& m, const Request& r, const DotTrace& trace) {
   const Format& f = m.accumulator.format;
   Json out;
   out["model"] = std::string(m.name.view());
+  out["evidence"] = narrow::evidence_name(m.evidence);
   out["a"] = list_json(r.a, m.a.format);
   out["b"] = list_json(r.b, m.b.format);
   if (m.is_block_scaled()) {

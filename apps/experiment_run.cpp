@@ -78,7 +78,8 @@ narrow::PageSection page_section(const analysis::Experiment& experiment, const a
   section.name = experiment.name;
   section.question = experiment.question;
   section.finding = outcome.finding;
-  section.data = outcome.data;
+  section.data = outcome.data.text;
+  section.evidence = analysis::evidence_text(outcome.evidence);
   section.notes = outcome.notes;
   section.command = command;
   for (const narrow::Plot& plot : outcome.plots)
@@ -94,7 +95,10 @@ Json outcome_json(const analysis::Experiment& experiment, const analysis::Parame
   json["name"] = experiment.name;
   json["question"] = experiment.question;
   json["finding"] = outcome.finding;
-  json["data"] = outcome.data;
+  json["data"] = outcome.data.text;
+  json["evidence"] = Json::array();
+  for (const analysis::Basis& part : outcome.evidence)
+    json["evidence"].push_back({{"class", narrow::evidence_name(part.evidence)}, {"what", part.what}});
   json["notes"] = outcome.notes;
   json["version"] = narrow::version;
   json["command"] = parameters.command();

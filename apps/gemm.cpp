@@ -59,7 +59,8 @@ Summary summarise(const LoadedMatrix& m) {
 // as integers.
 narrow::ProductError compare(const DotModel& model, const narrow::Plan& plan, const ProductInputs& in,
                              const LoadedMatrix& d) {
-  if (in.items() > 1) throw narrow::Error("--reference: knows one product, and there are " + std::to_string(in.items()));
+  if (in.items() > 1)
+    throw narrow::Error("--reference: knows one product, and there are " + std::to_string(in.items()));
   const auto prepared = [&](const LoadedMatrix& matrix, const Format& f) {
     LoadedMatrix out = matrix;
     if (!(f == tf32) || plan.operands == narrow::Operands::cut) return out;
@@ -108,7 +109,8 @@ std::string to_text(const Result& r) {
   const Summary& s = r.summary;
   std::string text = paint("D", Colour::bold, colour) + "  " + product_shape(r.in) + (r.in.c ? " + C" : "") + ", " +
                      code_format_name(r.d.format) + "\n";
-  text += "  model     " + std::string(r.model.name.view()) + "\n  plan      " + narrow::plan_text(r.plan) + "\n";
+  text += "  model     " + std::string(r.model.name.view()) + "\n  evidence  " + narrow::evidence_text(r.model) +
+          "\n  plan      " + narrow::plan_text(r.plan) + "\n";
   text += "  values    finite " + std::to_string(s.finite) + ", zero " + std::to_string(s.zeros) + ", Inf " +
           std::to_string(s.inf) + ", NaN " + std::to_string(s.nan);
   if (s.finite > 0) text += "; from " + digits_text(s.least, 6) + " to " + digits_text(s.most, 6);
@@ -134,6 +136,7 @@ Json to_json(const Result& r) {
   const Summary& s = r.summary;
   Json out;
   out["model"] = std::string(r.model.name.view());
+  out["evidence"] = narrow::evidence_name(r.model.evidence);
   out["plan"] = narrow::plan_text(r.plan);
   out["m"] = r.d.rows;
   out["n"] = r.d.cols;

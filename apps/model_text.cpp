@@ -93,8 +93,8 @@ std::string rule_sentence(const DotModel& m) {
   switch (m.rule) {
     case DotRule::fused: return fused + rounded;
     case DotRule::fused_pair_then_add:
-      return "two fused steps of " + std::to_string(m.products_per_step) + " products (k mod 4 = 0, 1, then 2, 3), " + F +
-             " fraction bits; then c is added in " + acc;
+      return "two fused steps of " + std::to_string(m.products_per_step) + " products (k mod 4 = 0, 1, then 2, 3), " +
+             F + " fraction bits; then c is added in " + acc;
     case DotRule::block_fused: return fused + "the scales in the exponents, " + rounded;
     case DotRule::block_groups:
       return "groups of 16 products summed exactly, times their scales; groups and c fused, " + F + " fraction bits, " +
@@ -166,10 +166,7 @@ std::string model_explained(const DotModel& m, bool colour) {
     text += line("zeros", "zero products and a zero c do not count for the largest exponent; a zero sum is +0", colour);
     text += line("NaN", "always " + narrow::to_hex_code(m.accumulator.format.nan_code(), m.accumulator.format), colour);
   }
-  text +=
-      line("evidence",
-           std::string(narrow::evidence_name(m.evidence)) + (m.proof.empty() ? "" : " (" + std::string(m.proof) + ")"),
-           colour);
+  text += line("evidence", narrow::evidence_text(m), colour);
   text += line("source", std::string(m.source), colour);
   const std::string same = same_bits(m);
   if (!same.empty()) text += line("same bits", same, colour);

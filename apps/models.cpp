@@ -1,5 +1,6 @@
 // narrow models: the tensor-core models, their parameters, source and evidence; one of them explained.
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "command.hpp"
@@ -56,6 +57,22 @@ Models choose(const Options& options) {
 
 std::string step_text(const DotModel& m) { return m.fraction_bits > 0 ? std::to_string(m.fraction_bits) : "-"; }
 
+// "18 models: 11 of hardware (2 measured, 9 published), 7 of software by definition."
+std::string counts_text(const Models& models) {
+  std::array<std::size_t, narrow::evidence_count> counts{};
+  for (const DotModel* m : models) ++counts[static_cast<std::size_t>(m->evidence)];
+  const std::size_t software = counts.back(), hardware = models.size() - software;
+  std::string classes;
+  for (std::size_t e = 0; e + 1 < counts.size(); ++e)
+    if (counts[e] > 0)
+      classes += (classes.empty() ? "" : ", ") + std::to_string(counts[e]) + " " +
+                 std::string(narrow::evidence_name(static_cast<narrow::Evidence>(e)));
+  std::string parts;
+  if (hardware > 0) parts = std::to_string(hardware) + " of hardware (" + classes + ")";
+  if (software > 0) parts += (parts.empty() ? "" : ", ") + std::to_string(software) + " of software, by definition";
+  return std::to_string(models.size()) + (models.size() == 1 ? " model: " : " models: ") + parts + ".";
+}
+
 std::string to_text(const Models& models) {
   const bool colour = use_colour(1);
   Table table{{"model", "L", "F", "result", "evidence", "source"},
@@ -70,8 +87,8 @@ std::string to_text(const Models& models) {
     table.rows.push_back({name, std::to_string(m->products_per_step), step_text(*m), result_text(*m),
                           Cell(evidence, paint(evidence, shade, true)), std::string(m->source)});
   }
-  return table.to_text(colour) + "\n" + std::to_string(models.size()) +
-         " models. L: products of one step; F: fraction bits kept below the largest exponent.\n"
+  return table.to_text(colour) + "\n" + counts_text(models) +
+         "\nL: products of one step; F: fraction bits kept below the largest exponent.\n"
          "One of them explained, with an example: narrow models NAME\n";
 }
 

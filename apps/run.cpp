@@ -71,7 +71,7 @@ int run(const Options& options) {
     return 0;
   }
   print(paint(outcome.finding, Colour::bold, use_colour(1)) + "\n");
-  print("Data: " + outcome.data + ".\n");
+  print("Data: " + outcome.data.text + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) + ".\n");
   for (const std::string& note : outcome.notes) print(note + "\n");
   if (options.show || !options.folder) show_tables(outcome);
   if (options.folder) print("\nwritten to " + *options.folder + "\n");

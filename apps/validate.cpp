@@ -221,7 +221,8 @@ std::string to_text(const Report& report) {
   std::string text = headline(r, colour) + "  " + product_shape(report.in) + ", " +
                      code_format_name(report.in.a.format) + " * " + code_format_name(report.in.b.format) +
                      (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + " to " +
-                     code_format_name(report.d.format) + "; " + tried + "\n";
+                     code_format_name(report.d.format) + "; " + tried + "\n  evidence for this model: " +
+                     narrow::evidence_text(*r.candidates.front().model) + "\n";
   if (report.wrong_gpu)
     text += "  " + paint("no model of " + *report.options.gpu + " gives these bits", Colour::yellow, colour) + "\n";
   if (r.exact) return text + same_text(r, verbose) + telling_text(r, report.in, report.d.format, report.options.test);
@@ -241,6 +242,7 @@ Json to_json(const Report& report) {
   Json out;
   out["exact"] = r.exact;
   out["model"] = std::string(r.candidates.front().model->name.view());
+  out["evidence"] = narrow::evidence_name(r.candidates.front().model->evidence);
   out["plan"] = narrow::plan_text(r.candidates.front().plan);
   out["equal_count"] = r.equal_count;
   out["total"] = r.total;
@@ -249,6 +251,7 @@ Json to_json(const Report& report) {
   for (const narrow::Candidate& c : r.candidates) {
     Json row;
     row["model"] = std::string(c.model->name.view());
+    row["evidence"] = narrow::evidence_name(c.model->evidence);
     row["plan"] = narrow::plan_text(c.plan);
     row["compared"] = c.compared;
     out["candidates"].push_back(std::move(row));

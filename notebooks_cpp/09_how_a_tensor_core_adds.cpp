@@ -149,7 +149,7 @@ const auto probe = [](const DotModel& m) {
 Table kept = new_table(
     "What is kept below the largest term",
     {text_column("tensor core"), text_column("operands"), integer_column("products a step"),
-     integer_column("fraction bits found"), text_column("model")});
+     integer_column("fraction bits found"), text_column("model"), text_column("evidence")});
 bool as_published = true;
 Panel bars;
 bars.y = {"fraction bits", "", AxisScale::linear, 0.0, 30.0, {}, {}};
@@ -170,7 +170,8 @@ constexpr Probed probed[] = {{"Volta", "FP16", "volta.mma.f32.f16.f16.k4", 23},
 for (const Probed& p : probed) {
   const DotModel& m = machine(p.model);
   const int bits_found = probe(m);
-  add_row(kept, p.generation, p.operands, m.products_per_step, bits_found, p.model);
+  add_row(kept, p.generation, p.operands, m.products_per_step, bits_found, p.model,
+          std::string(evidence_name(m.evidence)));
   add_point(found, static_cast<double>(bars.x.categories.size()), bits_found);
   bars.x.categories.push_back(text("{} {}", p.generation, p.operands));
   as_published = as_published && bits_found == p.published;
@@ -178,7 +179,8 @@ for (const Probed& p : probed) {
 bars.series = {found};
 bars.value_digits = 2;
 picture(new_plot("FP8 on Ada and Hopper keeps 13 bits, everything else 23 to 25",
-                 "Found by adding 1, 2^-k and -1 in one step", {bars}, 240));
+                 "Found by adding 1, 2^-k and -1 in one step of each model; the table says what it rests on",
+                 {bars}, 240));
 table(kept);
 expect(as_published,
        "the probe finds the bits that were found on each machine: 23, 24, 25, and 13 for FP8 on "
@@ -282,7 +284,9 @@ const double chain = error_of(ways[0], 4096), promoted = error_of(ways[1], 4096)
 picture(
     new_plot(text("At K = 4096 one FP8 chain is {:.2} % off; with FP32 every 128 products {:.2} %",
                   100 * chain, 100 * promoted),
-             "256 sums of positive E4M3 products, against the exact sum", {growth}, 300));
+             text("256 sums of positive E4M3 products, against the exact sum; Hopper's models: {}",
+                  evidence_name(hopper_fp8.evidence)),
+             {growth}, 300));
 expect(chain > 4 * promoted, "promotion to FP32 makes long FP8 sums several times more accurate");
 expect(chain > 0.01, "without it the error of a long sum passes one percent");
 

@@ -74,7 +74,7 @@ TEST_CASE("claims: every statement has a verdict that the text beside it was wri
 
 TEST_CASE("claims: statements are numbered without gaps and say where they are from and what shows them") {
   const Claims claims = all_claims();
-  REQUIRE(claims.size() >= 32);
+  REQUIRE(claims.size() >= 42);
   std::set<std::string> files;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Claim& c = claims[i];
@@ -111,6 +111,14 @@ TEST_CASE("claims: parts and cases and shares are judged by their counts") {
   CHECK(judge_share(0.95) == Verdict::holds);
   CHECK(judge_share(0.6) == Verdict::loose);
   CHECK(judge_share(0.2) == Verdict::wrong);
+  CHECK(judge_range(1.5, 2, 0.1, {1.6, 2.04}) == Verdict::holds);
+  CHECK(judge_range(1.5, 2, 0.1, {1.6, 2.4}) == Verdict::loose);
+  CHECK(judge_range(1.5, 2, 0.1, {2.4, 7}) == Verdict::depends);
+  CHECK(judge_range(1.5, 2, 0.1, {7, 8}) == Verdict::wrong);
+  CHECK(judge_range(1.5, 2, 0.1, {}) == Verdict::unmeasured);
+  CHECK(judge_failure(0, 2) == Verdict::not_shown);
+  CHECK(judge_failure(1, 2) == Verdict::depends);
+  CHECK(judge_failure(2, 2) == Verdict::holds);
 }
 
 // The exercise takes any gradient: its verdict follows the numbers.

@@ -93,6 +93,39 @@ TEST_CASE("analysis: what is undefined is an empty cell in every table") {
   chosen = good;
 }
 
+TEST_CASE("analysis: what an answer rests on stands under every table and picture, strongest first, each thing once") {
+  using enum narrow::Evidence;
+  CHECK(evidence_text({{published, "b"}, {measured, "x"}, {published, "a"}, {published, "b"}}) ==
+        "measured (x), published (b, a)");
+  CHECK(evidence_text({}).empty());
+  CHECK(basis_of(narrow::hardware_model("blackwell.tcgen05.f32.f16.f16")) ==
+        Basis{published, "Blackwell's tensor cores"});
+  CHECK(basis_of(*narrow::find_dot_model("software.fma.f32.f16.f16")).evidence == by_definition);
+  chosen = [] {
+    Outcome out = good();
+    out.data = {"recorded", {measured, "a recording"}};
+    out.evidence = {{assumed, "a guess"}};
+    out.tables[0].note = "a note";
+    return out;
+  };
+  const Outcome out = run_one();
+  const std::string said = "Evidence: measured (a recording), assumed (a guess), by definition (formats and casts).";
+  CHECK(out.tables[0].note == "a note. " + said);
+  CHECK(out.plots[0].subtitle == said);
+  chosen = good;
+}
+
+// The sentence that rests on a row nobody compared with a machine says so itself.
+TEST_CASE("analysis: the finding about Blackwell says that its model is published") {
+  const Experiment& e = require_experiment("accumulator_width");
+  Progress progress;
+  const Outcome out = run_experiment(e, Parameters(e, {"longest=256", "outputs=2"}, Effort::fast), progress);
+  CHECK(out.finding.find("on Blackwell (published, not compared with data here)") != std::string::npos);
+  std::set<std::string> classes;
+  for (const auto& row : out.tables[0].rows) classes.insert(std::get<std::string>(row.back()));
+  CHECK(classes == std::set<std::string>{"measured", "replayed", "published", "by definition"});
+}
+
 TEST_CASE("analysis: an answer without a finding or without a table is no answer") {
   chosen = [] {
     Outcome out = good();

@@ -1,6 +1,9 @@
 #include "narrow/dot/models.hpp"
 
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "program.hpp"
 
@@ -23,7 +26,8 @@ TEST_CASE("apps: models gives the promised keys for every row of the table") {
                               row["b"].get<std::string>();
     CHECK(row["name"].get<std::string>().rfind(front, 0) == 0);
     CHECK(row["source"] != "");
-    CHECK(std::set<std::string>{"measured", "replayed", "published", "assumed"}.count(row["evidence"]) == 1);
+    CHECK(std::set<std::string>{"measured", "replayed", "published", "assumed", "by definition"}.count(
+              row["evidence"]) == 1);
   }
 }
 
@@ -78,6 +82,40 @@ TEST_CASE("apps: models as text is a table and one model is a page") {
   CHECK(contains(page, "hopper.wgmma.f32.f16.f16"));  // the same bits
   CHECK(contains(page, "what is below is cut"));
   CHECK(contains(page, "result    0x"));
+}
+
+// Counted again from the JSON, and README repeats the sentence.
+TEST_CASE("apps: models counts what its rows rest on, and README says the same") {
+  std::map<std::string, int> counts;
+  int hardware = 0;
+  for (const auto& row : test::Json::parse(test::narrow({"models", "--json"}).out)) {
+    ++counts[row["evidence"]];
+    hardware += row["generation"] != "software";
+  }
+  std::ostringstream readme;
+  readme << std::ifstream(NARROW_ROOT "/README.md").rdbuf();
+  const auto of = [&](const char* name) { return std::to_string(counts[name]) + " " + name; };
+  const std::string said = std::to_string(hardware) + " of hardware (" + of("measured") + ", " + of("replayed") + ", " +
+                           of("published") + ", " + of("assumed") + "), " + std::to_string(counts["by definition"]) +
+                           " of software, by definition";
+  CHECK(contains(test::narrow({"models"}).out, said));
+  CHECK(contains(readme.str(), said));
+  CHECK(contains(test::narrow({"models", "hopper.wgmma"}).out, "20 models: 20 of hardware (20 measured)."));
+}
+
+TEST_CASE("apps: every answer of a model says what the model rests on") {
+  const std::vector<std::string> dot = {"dot", "--a", "1", "--b", "1", "--model"};
+  const auto asked = [&](const char* model, bool json) {
+    std::vector<std::string> words = dot;
+    words.push_back(model);
+    if (json) words.push_back("--json");
+    return test::narrow(words).out;
+  };
+  CHECK(contains(asked("hopper.wgmma.f32.f16.f16", false), "evidence: measured on the GPU (data/golden)"));
+  CHECK(contains(asked("blackwell.tcgen05.f32.f16.f16", false), "evidence: published, not compared with data here"));
+  CHECK(contains(asked("ampere.mma.f32.f16.f16.k16", false), "replayed: equal to recordings of others (A100 A2)"));
+  CHECK(test::Json::parse(asked("software.fma.f32.f16.f16", true))["evidence"] == "by definition");
+  CHECK(test::Json::parse(asked("rtx-blackwell.mma.s32.s8.s8.k32", true))["evidence"] == "assumed");
 }
 
 TEST_CASE("apps: models refuses what it does not know") {

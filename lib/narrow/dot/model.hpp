@@ -38,8 +38,10 @@ enum class Evidence : std::uint8_t {
   measured,   // compared on the silicon with this library; the recording is in data/golden
   replayed,   // equal to recordings that others published
   published,  // described by others, not compared with data here
-  assumed     // by analogy
+  assumed,    // by analogy
+  by_definition  // no claim about a machine: IEEE operations in a stated order
 };
+inline constexpr int evidence_count = 5;
 
 // A short text inside a row, so that rows can be made at compile time.
 struct ModelName {

@@ -46,11 +46,22 @@ DotModel software_model(Unit order, const DotType& accumulator, const DotType& a
                                    : DotRule::pairwise;
   m.result = accumulator.format;
   m.rounding = Rounding::nearest_even;
-  m.evidence = Evidence::measured;
-  m.proof = "by definition";
+  m.evidence = Evidence::by_definition;
   m.source = "IEEE 754-2019";
   m.name = detail::model_name(m, "");
   return m;
+}
+
+std::string evidence_text(const DotModel& m) {
+  const std::string name(evidence_name(m.evidence)), proof(m.proof);
+  switch (m.evidence) {
+    case Evidence::measured: return name + " on the GPU (" + proof + ")";
+    case Evidence::replayed: return name + ": equal to recordings of others (" + proof + ")";
+    case Evidence::published: return name + ", not compared with data here";
+    case Evidence::assumed: return name + " by analogy, not compared with data here";
+    case Evidence::by_definition: break;
+  }
+  return name;
 }
 
 std::span<const DotModel> dot_models() {

@@ -10,8 +10,8 @@
 namespace narrow {
 
 constexpr std::string_view generation_name(Generation g) noexcept {
-  constexpr std::string_view names[] = {"volta", "turing", "ampere", "ada", "hopper", "blackwell",
-                                        "rtx-blackwell", "cdna1", "cdna2", "cdna3", "software"};
+  constexpr std::string_view names[] = {"volta",         "turing", "ampere", "ada",   "hopper",  "blackwell",
+                                        "rtx-blackwell", "cdna1",  "cdna2",  "cdna3", "software"};
   return names[static_cast<std::size_t>(g)];
 }
 constexpr std::string_view unit_name(Unit u) noexcept {
@@ -19,9 +19,11 @@ constexpr std::string_view unit_name(Unit u) noexcept {
   return names[static_cast<std::size_t>(u)];
 }
 constexpr std::string_view evidence_name(Evidence e) noexcept {
-  constexpr std::string_view names[] = {"measured", "replayed", "published", "assumed"};
+  constexpr std::string_view names[] = {"measured", "replayed", "published", "assumed", "by definition"};
   return names[static_cast<std::size_t>(e)];
 }
+// The class of a row with what it stands on: "measured (data/golden)", "published, not compared with data here".
+std::string evidence_text(const DotModel& model);
 
 namespace detail {
 
@@ -42,9 +44,9 @@ constexpr ModelName model_name(const DotModel& m, std::string_view suffix) {
 }
 
 // The largest exponent counts as at least emin - 5 - (F - 23): -133 for fp32 and -21 for fp16 at F = 25, as measured on
-// Hopper (data/golden/ladders.tsv); the same pattern holds in what is published of the others. The 13-bit paths have the
-// floor of F = 25, below which no product of theirs reaches. Groups that are summed exactly before (F = 35) have -139: what
-// the simulator of arXiv 2511.10909 gives a zero term there.
+// Hopper (data/golden/ladders.tsv); the same pattern holds in what is published of the others. The 13-bit paths have
+// the floor of F = 25, below which no product of theirs reaches. Groups that are summed exactly before (F = 35) have
+// -139: what the simulator of arXiv 2511.10909 gives a zero term there.
 constexpr int exponent_floor(const Format& accumulator, int fraction_bits) noexcept {
   if (fraction_bits > 25) return accumulator.min_exponent() - 13;
   return accumulator.min_exponent() - 5 - (fraction_bits < 23 ? 2 : fraction_bits - 23);
@@ -77,7 +79,8 @@ constexpr void for_each_model(const Sink& sink) {
       for (std::size_t a = 0; a < family.a.count; ++a)
         for (std::size_t b = 0; b < family.b.count; ++b)
           for (const DotStep& step : family.steps)
-            if (step.k != 0) sink(model_of(family, family.accumulators.types[c], family.a.types[a], family.b.types[b], step));
+            if (step.k != 0)
+              sink(model_of(family, family.accumulators.types[c], family.a.types[a], family.b.types[b], step));
 }
 
 constexpr std::size_t count_models() {

@@ -34,13 +34,11 @@ std::string table_cell(const Column& column, const Cell& cell) {
   return std::string("<td") + kind + ">" + html_with_powers(text) + "</td>";
 }
 
-bool has_verdicts(const Table& table) {
-  return std::any_of(table.columns.begin(), table.columns.end(), is_verdict);
-}
+bool has_verdicts(const Table& table) { return std::any_of(table.columns.begin(), table.columns.end(), is_verdict); }
 
 std::string table_html(const Table& table) {
-  std::string out = std::string("<div class=\"wide\"><table") + (has_verdicts(table) ? " class=\"judged\"" : "") +
-                    "><thead><tr>";
+  std::string out =
+      std::string("<div class=\"wide\"><table") + (has_verdicts(table) ? " class=\"judged\"" : "") + "><thead><tr>";
   for (const Column& column : table.columns) out += column_head(column);
   out += "</tr></thead><tbody>\n";
   for (std::size_t r = 0; r < table.rows.size() && r < most_rows; ++r) {
@@ -81,6 +79,7 @@ std::string section_block(const PageSection& s, std::size_t number) {
     out += "<p class=\"finding failed\"><b>This experiment failed.</b> " + escaped_html(s.failure) + "</p>\n";
   else out += "<p class=\"finding\">" + html_with_powers(s.finding) + "</p>\n";
   if (!s.data.empty()) out += "<p class=\"note\">Data: " + html_with_powers(s.data) + ".</p>\n";
+  if (!s.evidence.empty()) out += "<p class=\"note\">Evidence: " + html_with_powers(s.evidence) + ".</p>\n";
   for (const std::string& note : s.notes) out += "<p class=\"note\">" + html_with_powers(note) + "</p>\n";
   for (const PagePicture& picture : s.pictures) out += picture_block(picture);
   for (const PageTable& table : s.tables) out += table_block(table);
@@ -119,6 +118,7 @@ std::string to_html(const Page& page) {
 std::string to_markdown(const PageSection& s, const std::vector<std::string>& picture_files) {
   std::string out = "# " + escaped_markdown(s.question) + "\n\n" + escaped_markdown(s.finding) + "\n";
   if (!s.data.empty()) out += "\nData: " + escaped_markdown(s.data) + ".\n";
+  if (!s.evidence.empty()) out += "\nEvidence: " + escaped_markdown(s.evidence) + ".\n";
   for (const std::string& note : s.notes) out += "\n" + escaped_markdown(note) + "\n";
   for (std::size_t i = 0; i < picture_files.size(); ++i)
     out += "\n![" + (i < s.pictures.size() ? escaped_markdown(s.pictures[i].title) : s.name) + "](" + picture_files[i] +

@@ -20,9 +20,10 @@ struct PageTable {
 
 struct PageSection {
   std::string name, question;
-  std::string finding;  // one sentence
-  std::string data;     // whose numbers these are: a file, a recording, made ones
-  std::string failure;  // not empty: the experiment failed, and why; then there is nothing else
+  std::string finding;        // one sentence
+  std::string data;           // whose numbers these are: a file, a recording, made ones
+  std::string evidence = {};  // what they stand on
+  std::string failure;        // not empty: the experiment failed, and why; then there is nothing else
   std::vector<std::string> notes;
   std::vector<PagePicture> pictures;
   std::vector<PageTable> tables;
