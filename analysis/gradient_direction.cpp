@@ -23,7 +23,7 @@ struct Compared {
   bool finite = true;
 
   void add(double exact, double x) {
-    finite = finite && std::isfinite(x) && std::isfinite(exact);
+    finite = finite && std::isfinite(x);
     dot += exact * x, exact_squares += exact * exact, squares += x * x;
     if (exact == 0) return;
     ++signs, zeroed += x == 0, flipped += exact < 0 ? x > 0 : x < 0;
@@ -32,10 +32,10 @@ struct Compared {
     dot += c.dot, exact_squares += c.exact_squares, squares += c.squares, finite = finite && c.finite;
     signs += c.signs, flipped += c.flipped, zeroed += c.zeroed;
   }
-  bool has_direction() const { return finite && exact_squares > 0 && squares > 0; }
+  bool has_exact() const { return exact_squares > 0 && std::isfinite(exact_squares); }
   // NaN where one of the two is zero or not finite: there is no direction. Roots first: squares may be tiny.
   double cosine() const {
-    if (!has_direction()) return train::not_measured;
+    if (!has_exact() || !finite || !(squares > 0)) return train::not_measured;
     return std::clamp(dot / std::sqrt(exact_squares) / std::sqrt(squares), -1.0, 1.0);
   }
 };
@@ -159,11 +159,11 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       "Direction of each recipe's gradient against the exact one",
       {text_column("recipe"), real_column("cosine, all tensors, mean", "", 6), real_column("angle, mean", "degrees", 3),
        real_column("worst cosine of a tensor", "", 6), text_column("tensor"), integer_column("step"),
-       real_column("signs flipped there", "%", 3), integer_column("without a direction")},
+       real_column("signs flipped there", "%", 3), integer_column("directions lost"), integer_column("exact is zero")},
       {},
       "exact: the same model in double at the same parameters and batch; the parameters follow the FP32 run; "
-      "without a direction: pairs of tensor and step where a gradient is zero, Inf or NaN, which no mean and "
-      "no worst counts",
+      "directions lost: pairs of tensor and step where the recipe's gradient is zero, Inf or NaN, which no "
+      "mean and no worst counts",
       {}};
   Table tensors{
       "tensors",
@@ -183,14 +183,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                                                      {"fp16-amp", blue},     {"fp16-amp-noscale", sky},
                                                      {"fp8-current", green}, {"fp8-noscale", vermilion}};
   Worst all;
-  std::size_t undefined = 0, pairs = 0;
+  std::size_t all_lost = 0, all_zero = 0, pairs = 0;
   std::string broken;
   for (const Follower& f : followers) {
     const auto found = colours.find(f.name);
     const PlotColour colour = found == colours.end() ? automatic : found->second;
     Series together{f.name, Draw::line_points, {}, {}, {}, {}, {}, colour}, least = together;
     double cosines = 0, angles = 0;
-    std::size_t with = 0, without = 0;
+    std::size_t with = 0, lost = 0, zero = 0;
     for (std::size_t m = 0; m < measured.size(); ++m) {
       const double c = f.whole(m).cosine();
       if (!std::isnan(c)) cosines += c, angles += degrees(c), ++with;
@@ -203,15 +203,15 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                      one.finite ? share * static_cast<double>(one.flipped) : train::not_measured,
                      one.finite ? share * static_cast<double>(one.zeroed) : train::not_measured});
         low = std::fmin(low, cosine);
-        without += std::isnan(cosine), ++pairs;
+        zero += !one.has_exact(), lost += one.has_exact() && std::isnan(cosine), ++pairs;
       }
       for (const auto& [series, value] : {std::pair{&together, c}, {&least, low}})
         series->x.push_back(static_cast<double>(measured[m])), series->y.push_back(degrees(value));
     }
     const Worst w = worst_of(f);
     if (w.recipe != nullptr && !(w.cosine >= all.cosine)) all = w;
-    if (without > 0) broken += (broken.empty() ? "" : ", ") + f.name;
-    undefined += without;
+    if (lost > 0) broken += (broken.empty() ? "" : ", ") + f.name;
+    all_lost += lost, all_zero += zero;
     const double mean = static_cast<double>(with);
     recipes.add({f.name, with == 0 ? Cell{} : Cell{cosines / mean}, with == 0 ? Cell{} : Cell{angles / mean}, w.cosine,
                  w.recipe == nullptr ? Cell{} : Cell{names[w.tensor]},
@@ -219,7 +219,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                  w.recipe == nullptr ? Cell{}
                                      : Cell{100.0 * static_cast<double>(f.seen[w.measured][w.tensor].flipped) /
                                             static_cast<double>(f.seen[w.measured][w.tensor].signs)},
-                 static_cast<std::int64_t>(without)});
+                 static_cast<std::int64_t>(lost), static_cast<std::int64_t>(zero)});
     whole.series.push_back(together), worst.series.push_back(least);
   }
 
@@ -236,11 +236,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     where = "farthest from the exact direction is " + where;
   }
   out.finding = "Of " + std::to_string(followers.size()) + (followers.size() == 1 ? " recipe " : " recipes ") + where +
-                (undefined == 0 ? "."
-                                : "; " + std::to_string(undefined) + " of " + std::to_string(pairs) +
-                                      " gradients have no direction, because they or the exact ones are zero, Inf or "
-                                      "NaN (" +
-                                      broken + ").");
+                (all_lost == 0 ? "; none lost its direction"
+                               : "; " + std::to_string(all_lost) + " of " + std::to_string(pairs - all_zero) +
+                                     " gradients lost their direction: zero, Inf or NaN (" + broken + ")") +
+                (all_zero == 0 ? "."
+                               : "; " + std::to_string(all_zero) + (all_zero == 1 ? " more is" : " more are") +
+                                     " zero in exact arithmetic.");
   out.plots = {{"angles",
                 all.recipe == nullptr ? "No gradient has a direction"
                                       : "The worst: cosine " + cosine_text(all.cosine) + ", " + names[all.tensor] +
