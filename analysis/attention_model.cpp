@@ -13,35 +13,87 @@ using narrow::round_to;
 
 double gaussian_maximum(double n, double d) { return std::sqrt(d) * std::sqrt(2 * std::log(n * n)); }
 
-// The cumulant function of a sum of d products of normal numbers is K(t) = -d/2 ln(1 - t^2). With K'(t) = x,
-//   P(s > x) = exp(K(t) - t x) / (t sqrt(2 pi K''(t))),   K'(t) = d t / (1 - t^2),   K''(t) = d (1 + t^2) / (1 -
-//   t^2)^2.
-// The x with 2 n^2 P = 1, by bisection over t; the largest of many draws lies around it as a Gumbel number of width
-// 1/t, whose mean is Euler's constant times that above.
-double saddle_maximum(double n, double d) {
-  constexpr double pi = 3.14159265358979323846, euler = 0.57721566490153286;
-  double low = 1e-6, high = 1 - 1e-9;
+namespace {
+
+constexpr double ln_2 = 0.69314718055994531;
+
+// The t with K'(t) = d t / (1 - t^2) = x.
+double saddle_of(double x, double d) { return 2 * x / (d + std::sqrt(d * d + 4 * x * x)); }
+
+// The x in (0, high) where a falling function crosses zero.
+template <class F>
+double crossing(double high, const F& falling) {
+  double low = 0;
   for (int i = 0; i < 200; ++i) {
-    const double t = 0.5 * (low + high), one = 1 - t * t, x = d * t / one;
-    const double log_p = -d / 2 * std::log(one) - t * x - std::log(t * std::sqrt(2 * pi * d * (1 + t * t)) / one);
-    (std::log(2 * n * n) + log_p > 0 ? low : high) = t;
+    const double x = 0.5 * (low + high);
+    (falling(x) > 0 ? low : high) = x;
   }
-  return d * low / (1 - low * low) + euler / low;
+  return low;
+}
+
+// Beyond it no share of so many pairs is left: P(q.k > x) < e^(d/2 ln 2 - x / 2), from K(t) at t = 1/2.
+double beyond(double pairs, double d) { return d + 4 * std::log(2 * pairs) + 100; }
+
+}  // namespace
+
+// By Lugannani and Rice (1980). The cumulant function of a sum of d products of normal numbers is K(t) = -d/2 ln(1 -
+// t^2); with K'(t) = x,
+//   P(s > x) = Q(w) + phi(w) (1/u - 1/w),   w = sqrt(2 (t x - K)),   u = t sqrt(K''),   K'' = d (1 + t^2) / (1 -
+//   t^2)^2,
+// where phi and Q are the density and the tail of a normal number. Far out Q(w) = phi(w) (1/w - 1/w^3 + 3/w^5 ..).
+double log_tail(double x, double d) {
+  constexpr double pi = 3.14159265358979323846;
+  const double t = saddle_of(x, d), one = d * t / x;  // 1 - t^2, without cancellation
+  const double w = std::sqrt(2 * (t * x + 0.5 * d * std::log(one))), u = t * std::sqrt(d * (1 + t * t)) / one;
+  if (!(w > 1e-3)) return -ln_2;  // the middle, where 1/u - 1/w cancels
+  const double rest = w > 30 ? -1 / (w * w * w) + 3 / (w * w * w * w * w)
+                             : std::sqrt(pi / 2) * std::exp(0.5 * w * w) * std::erfc(w / std::sqrt(2.0)) - 1 / w;
+  return std::min(-ln_2, -0.5 * w * w - 0.5 * std::log(2 * pi) + std::log(1 / u + rest));
+}
+
+// 1 - (1 - 2 P)^N: scores as if they were independent. Those of one query are not; the fewer d, the more they share.
+double share_above(double x, double pairs, double d) {
+  return -std::expm1(pairs * std::log1p(-2 * std::exp(log_tail(x, d))));
+}
+
+double normal_median(double pairs, double d) {
+  const double tail = -std::expm1(-ln_2 / pairs);  // 2 Q(z) = 1 - 2^(-1/N)
+  return std::sqrt(d) * crossing(40, [&](double z) { return std::erfc(z / std::sqrt(2.0)) - tail; });
+}
+
+double median_maximum(double pairs, double d) {
+  const double tail = std::log(-std::expm1(-ln_2 / pairs));
+  return crossing(beyond(pairs, d), [&](double x) { return ln_2 + log_tail(x, d) - tail; });
+}
+
+double log_pairs_of_half(double x, double d) { return std::log(ln_2) - ln_2 - log_tail(x, d); }
+
+// The x with 2 n^2 P(s > x) = 1; the largest of many draws lies around it as a Gumbel number of width 1/t, whose mean
+// is Euler's constant times that above.
+double saddle_maximum(double n, double d) {
+  constexpr double euler = 0.57721566490153286;
+  const double x = crossing(beyond(n * n, d), [&](double at) { return std::log(2 * n * n) + log_tail(at, d); });
+  return x + euler / saddle_of(x, d);
+}
+
+double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed) {
+  return measured_maximum(n, d, seed, n, false);
 }
 
 // Keys side by side and d ascending: the compiler adds them in lanes without changing the order of any sum.
-double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed) {
-  const std::vector<float> q = normal_values(n * d, 1, seed), keys = normal_values(n * d, 1, seed + 1);  // d x n
+double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed, std::size_t rows, bool causal) {
+  const std::vector<float> q = normal_values(rows * d, 1, seed), keys = normal_values(n * d, 1, seed + 1);  // d x n
   float largest = 0;
   std::vector<float> row(n);
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t seen = causal ? spaced_row(i, rows, n) + 1 : n;
     std::fill(row.begin(), row.end(), 0.0f);
     for (std::size_t l = 0; l < d; ++l) {
       const float x = q[i * d + l];
       const float* k = &keys[l * n];
-      for (std::size_t j = 0; j < n; ++j) row[j] += x * k[j];
+      for (std::size_t j = 0; j < seen; ++j) row[j] += x * k[j];
     }
-    for (const float s : row) largest = std::max(largest, std::fabs(s));
+    for (std::size_t j = 0; j < seen; ++j) largest = std::max(largest, std::fabs(row[j]));
   }
   return static_cast<double>(largest);
 }

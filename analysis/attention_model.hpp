@@ -16,7 +16,22 @@ inline constexpr double fp16_overflows_from = 65520;  // the middle between 6550
 
 double gaussian_maximum(double n, double d);  // a score as a normal number of variance d: sqrt(d) sqrt(2 ln n^2)
 double saddle_maximum(double n, double d);    // with the tails of a sum of products; the mean over draws
-double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed);  // of one draw
+
+// ---- The same for so many pairs (q, k), and for half of all draws instead of their mean ----
+
+double log_tail(double x, double d);                   // ln P(q.k > x), x > 0
+double share_above(double x, double pairs, double d);  // of draws with a |q.k| of at least x
+double normal_median(double pairs, double d);          // exact for independent normal scores of variance d
+double median_maximum(double pairs, double d);         // with the tails of a sum of products
+double log_pairs_of_half(double x, double d);          // ln of the pairs whose median is x
+
+// Of one draw. rows: only so many of the queries, evenly spaced; causal: query i sees the keys up to i.
+double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed);
+double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed, std::size_t rows, bool causal);
+// The query that is row j of so many.
+constexpr std::size_t spaced_row(std::size_t j, std::size_t rows, std::size_t n) {
+  return (2 * j + 1) * n / (2 * rows);
+}
 
 // ---- Softmax of scores that are held in few bits ----
 

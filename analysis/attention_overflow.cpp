@@ -6,6 +6,7 @@
 #include <new>
 
 #include "attention_file.hpp"
+#include "attention_size.hpp"
 #include "experiment.hpp"
 #include "inputs.hpp"
 #include "narrow/base/parallel.hpp"
@@ -335,6 +336,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
   const std::string& file = parameters.text("attention");
+  for (const char* name : {"d", "n", "sigma"}) {
+    if (!parameters.is_given(name)) continue;
+    if (!file.empty())
+      throw Error(std::string(name) + "= is a size of made queries and keys; attention=FILE has its own");
+    return attention_size(parameters, progress);
+  }
   if (file.empty())
     for (const char* name : {"q", "k", "heads", "kv_heads", "layout", "mask", "scale"})
       if (parameters.is_given(name))
@@ -408,6 +415,10 @@ const Register entered(
      {file_parameter("attention",
                      "tensor file with queries and keys (q and k, q_proj and k_proj, query and key, "
                      "qkv) instead of the recorded ones"),
+      integer_parameter("d", 64, 1, 65536,
+                        "made queries and keys of this size (with n, sigma, heads, mask): entries each"),
+      integer_parameter("n", 1024, 1, 1e9, "made: positions"),
+      real_parameter("sigma", 1, 1e-6, 1e4, "made: standard deviation of the entries"),
       text_parameter("q", "", "name of the queries, or the end of it in every layer; with k="),
       text_parameter("k", "", "name of the keys, the same way"),
       integer_parameter("heads", 0, 0, 1e6, "attention heads, where the shapes do not tell"),

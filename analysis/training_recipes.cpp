@@ -13,16 +13,6 @@ using namespace narrow;
 using enum PlotColour;
 using train::RunResult;
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find('+', begin), list.size());
-    if (end > begin) words.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 struct Tried {
   std::string recipe;
   std::vector<const RunResult*> runs;

@@ -34,6 +34,16 @@ RunPlan small_lm(std::string recipe, std::uint64_t seed, std::uint64_t steps) {
 
 namespace {
 
+// Opened once for all runs of a task with that context.
+std::shared_ptr<const narrow::train::Dataset> dataset_of(const RunRequest& r) {
+  static std::map<std::pair<Task, std::size_t>, std::shared_ptr<const narrow::train::Dataset>> opened;
+  auto& data = opened[{r.task, r.shape->context}];
+  if (!data) data = narrow::train::open_dataset(r.task, *r.shape);
+  return data;
+}
+
+}  // namespace
+
 RunRequest request_of(const RunPlan& plan) {
   const narrow::train::TaskSettings usual = narrow::train::settings_of(plan.task);
   RunRequest r;
@@ -47,25 +57,25 @@ RunRequest request_of(const RunPlan& plan) {
   if (plan.layers != 0) r.shape->layers = plan.layers;
   if (plan.width != 0) r.shape->width = plan.width;
   if (plan.context != 0) r.shape->context = plan.context;
+  r.data = dataset_of(r);
   return r;
 }
 
-// Opened once for all runs of a task with that context.
-std::shared_ptr<const narrow::train::Dataset> dataset_of(const RunRequest& r) {
-  static std::map<std::pair<Task, std::size_t>, std::shared_ptr<const narrow::train::Dataset>> opened;
-  auto& data = opened[{r.task, r.shape->context}];
-  if (!data) data = narrow::train::open_dataset(r.task, *r.shape);
-  return data;
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find('+', begin), list.size());
+    if (end > begin) words.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
 }
-
-}  // namespace
 
 const RunResult& training_run(const RunPlan& plan, Progress& progress, double from, double to) {
   static std::map<std::string, std::unique_ptr<RunResult>> store;
   std::unique_ptr<RunResult>& slot = store[plan.key()];
   if (!slot) {
-    RunRequest request = request_of(plan);
-    request.data = dataset_of(request);
+    const RunRequest request = request_of(plan);
     const double steps = static_cast<double>(request.steps.value_or(narrow::train::settings_of(plan.task).steps));
     slot = std::make_unique<RunResult>(narrow::train::run_training(request, [&](const StepRow& row) {
       progress.at(from + (to - from) * static_cast<double>(row.step + 1) / steps, plan.recipe);

@@ -91,12 +91,14 @@ void RunFiles::finish(train::Trainer& trainer) {
 
 std::string steps_csv(const std::vector<train::StepRow>& rows) {
   std::string text =
-      "step,loss,scale,skipped,gradient_norm,update_ratio,underflow_share,overflow_share,largest_logit,found_inf\n";
+      "step,loss,scale,skipped,gradient_norm,update_ratio,underflow_share,overflow_share,largest_logit,found_inf,"
+      "learning_rate,clipped_norm,clip_factor\n";
   for (const train::StepRow& r : rows)
     text += std::to_string(r.step) + "," + cell(r.loss) + "," + cell(static_cast<double>(r.scale)) + "," +
             (r.skipped ? "1," : "0,") + cell(r.gradient_norm) + "," + cell(r.update_ratio) + "," +
             cell_if_measured(r.underflow_share) + "," + cell_if_measured(r.overflow_share) + "," +
-            cell_if_measured(r.largest_logit) + (r.found_inf ? ",1\n" : ",0\n");
+            cell_if_measured(r.largest_logit) + (r.found_inf ? ",1," : ",0,") + cell(r.learning_rate) + "," +
+            cell_if_measured(r.clipped_norm) + "," + cell_if_measured(r.clip_factor) + "\n";
   return text;
 }
 

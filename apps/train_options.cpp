@@ -1,5 +1,6 @@
 #include "train_options.hpp"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -100,6 +101,39 @@ train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::Optimise
   return settings;
 }
 
+// One of the names, as their enumeration.
+template <class Enum, std::size_t count>
+Enum parse_name(const std::string& text, const char* flag, const std::array<std::string_view, count>& names) {
+  std::string accepted;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (text == names[i]) return static_cast<Enum>(i);
+    accepted += " " + std::string(names[i]);
+  }
+  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is unknown; accepted:" + accepted);
+}
+
+// What is done in which order between the backward pass and the optimiser, and the learning rate of each step.
+void choose_order(const TrainOptions& o, train::RunRequest& r) {
+  if (o.clip_order) {
+    r.clip_order = parse_name<train::ClipOrder>(*o.clip_order, "--clip-order", train::clip_order_names);
+    if (r.optimiser->clip == 0) throw narrow::Error("--clip-order: nothing is clipped; needs --clip above 0");
+  }
+  if (o.accumulate) {
+    r.accumulate = parse_name<train::AccumulateAs>(*o.accumulate, "--accumulate", train::accumulate_names);
+    if (r.micro_batches == 1) throw narrow::Error("--accumulate: needs --micro-batches of 2 or more");
+  }
+  train::Schedule& s = r.schedule;
+  if (o.schedule) s.kind = parse_name<train::ScheduleKind>(*o.schedule, "--schedule", train::schedule_names);
+  if (o.warmup) s.warmup = parse_count(*o.warmup, "--warmup", 0, 100000000);
+  if (o.schedule_counts) {
+    s.counts = parse_name<train::ScheduleCounts>(*o.schedule_counts, "--schedule-counts", train::schedule_count_names);
+    if (s.kind == train::ScheduleKind::constant && s.warmup == 0)
+      throw narrow::Error("--schedule-counts: the learning rate is constant; needs --schedule or --warmup");
+  }
+  if (s.kind != train::ScheduleKind::constant) s.length = *r.steps;
+  blame(o.warmup ? "--warmup" : "--schedule", [&] { check(s); });
+}
+
 std::uint64_t parse_every(const std::string& text) {
   constexpr std::string_view key = "every=";
   return parse_count(text.starts_with(key) ? text.substr(key.size()) : text, "--instrument", 1, 1000000000);
@@ -121,6 +155,14 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--optimiser", optimiser, "NAME", "adamw or sgd (default adamw)");
   arguments.option("--lr", rate, "X", "learning rate");
   arguments.option("--clip", clip, "X", "largest norm of the gradients, 0 for any");
+  arguments.option("--clip-order", clip_order, "ORDER",
+                   "after-unscale, or before-unscale: the norm of the scaled gradients (default after-unscale)");
+  arguments.option("--schedule", schedule, "KIND",
+                   "of the learning rate after the warmup: constant, linear or cosine, down to 0 over --steps (default "
+                   "constant)");
+  arguments.option("--warmup", warmup, "N", "the learning rate rises over the first N (default 0)");
+  arguments.option("--schedule-counts", schedule_counts, "WHAT",
+                   "steps: those that were taken; calls: also those that the loss scaler skipped (default steps)");
   arguments.option("--loss-scaler", loss_scaler, "POLICY",
                    "of list-scaling, as NAME or NAME:PARAMETER=VALUE, instead of that of the recipes");
   arguments.option("--layers", layers, "N", "lm, fashion-vit: blocks");
@@ -135,6 +177,7 @@ void TrainOptions::declare(Arguments& arguments) {
                    "every N steps: counts and exponents of all tensors, into DIR and the columns of the CSV");
   arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
   arguments.option("--micro-batches", micro_batches, "N", "gradients are summed over N parts of a batch");
+  arguments.option("--accumulate", accumulate, "HOW", "mean or sum of their gradients (default mean)");
   arguments.option("--ranks", ranks, "N", "simulated ranks that share a batch and reduce their gradients");
   arguments.option("--reduce", reduce, "FORMAT", "format of that sum (default: the recipe's)");
   arguments.option("--order", order, "ORDER", "ring or tree (default ring)");
@@ -168,6 +211,7 @@ TrainPlan plan_training(const TrainOptions& o) {
   if (o.order && *o.order == "tree") common.order = train::ReduceOrder::tree;
   else if (o.order && *o.order != "ring")
     throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");
+  choose_order(o, common);
   std::vector<train::Recipe> recipes;
   for (const std::string& name : split(o.recipes.value_or(default_recipes), "--recipe"))
     recipes.push_back(blame("--recipe", [&] { return train::require_recipe(name); }));

@@ -91,6 +91,19 @@ std::string model_text(const train::ModelShape& s) {
   return "transformer, " + sizes + ", context " + std::to_string(s.context);
 }
 
+// ", clipped at 1 before unscaling; cosine schedule, warmup 20, counting calls": what is not as usual.
+std::string order_text(const train::RunRequest& r) {
+  std::string text;
+  if (r.optimiser->clip > 0)
+    text += ", clipped at " + digits_text(r.optimiser->clip, 6) +
+            (r.clip_order == train::ClipOrder::before_unscale ? " before unscaling" : "");
+  const train::Schedule& s = r.schedule;
+  if (s.kind == train::ScheduleKind::constant && s.warmup == 0) return text;
+  text += ", " + std::string(train::schedule_names[static_cast<std::size_t>(s.kind)]) + " learning rate";
+  if (s.warmup > 0) text += " after a warmup of " + std::to_string(s.warmup);
+  return text + (s.counts == train::ScheduleCounts::calls ? " counting calls" : " counting steps taken");
+}
+
 }  // namespace
 
 std::string train_heading(const train::RunRequest& r, std::size_t parameters) {
@@ -98,8 +111,9 @@ std::string train_heading(const train::RunRequest& r, std::size_t parameters) {
                      " parameters, batch " + std::to_string(*r.batch);
   if (r.ranks > 1) text += " on " + std::to_string(r.ranks) + " ranks (" + std::string(name_of(r.order)) + ")";
   if (r.micro_batches > 1) text += " in " + std::to_string(r.micro_batches) + " micro-batches";
+  if (r.micro_batches > 1 && r.accumulate == train::AccumulateAs::sum) text += " that are summed";
   return text + ", " + std::to_string(*r.steps) + (*r.steps == 1 ? " step of " : " steps of ") +
-         (r.optimiser->kind == train::OptimiserKind::adamw ? "AdamW" : "SGD") + "\n\n";
+         (r.optimiser->kind == train::OptimiserKind::adamw ? "AdamW" : "SGD") + order_text(r) + "\n\n";
 }
 
 Table train_table(const RunResults& results) {

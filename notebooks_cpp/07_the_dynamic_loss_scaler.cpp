@@ -13,6 +13,7 @@
 #include "narrow/base/random.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/scale/torch_scaler.hpp"
+#include "narrow/train/trainer.hpp"
 #include "recordings.hpp"
 
 using namespace narrow;
@@ -245,6 +246,88 @@ expect(after_spikes("torch", 500) == 0x1p-24,
        "one spike in 500 steps drives torch's scale down by 40 binades");
 
 // %% [markdown]
+// ## Order matters: clipping before unscaling
+//
+// The scale is right and the run still learns nothing? Look at what stands between `backward` and `step`. Gradients are
+// clipped when their norm passes a limit, and the limit is meant for true gradients $g$. Before
+// `scaler.unscale_(optimizer)` the norm is that of $S g$: with $S = 65536$ and a limit of 1 all that is left is a
+// gradient of norm $1/65536$. No error, no Inf. The same digits, both orders, two optimisers:
+
+// %%
+Table clipped = new_table("Clipping at 1, scale 2^16, 100 steps",
+                          {text_column("optimiser"), text_column("clip"), real_column("norm held against 1", "", 3),
+                           real_column("factor", "", 3), real_column("last loss", "", 3)},
+                          "norm and factor of the first step");
+double loss_of[2][2] = {};
+train::StepRow first_of[2][2];
+for (const int adamw : {0, 1})
+  for (const int before : {0, 1}) {
+    train::RunRequest request;
+    request.recipe = train::require_recipe("fp16-amp");
+    request.steps = 100;
+    request.optimiser = train::settings_of(request.task).optimiser;
+    request.optimiser->clip = 1;
+    if (adamw == 0) {
+      request.optimiser->kind = train::OptimiserKind::sgd;
+      request.optimiser->learning_rate = 0.05;
+    }
+    request.clip_order =
+        before == 1 ? train::ClipOrder::before_unscale : train::ClipOrder::after_unscale;
+    const train::RunResult result = train::run_training(request);
+    first_of[adamw][before] = result.rows.front();
+    loss_of[adamw][before] = result.final_loss;
+    add_row(clipped, adamw == 1 ? "AdamW" : "SGD", before == 1 ? "before unscaling" : "after unscaling",
+            result.rows.front().clipped_norm, result.rows.front().clip_factor, result.final_loss);
+  }
+table(clipped);
+expect(first_of[0][1].clipped_norm == 65536 * first_of[0][0].clipped_norm,
+       "the wrong order holds the scaled norm against the limit");
+expect(loss_of[0][1] > 2.2 && loss_of[0][0] < 1, "SGD learns nothing in the wrong order");
+expect(loss_of[1][1] < 1 && loss_of[1][1] > loss_of[1][0],
+       "AdamW hides most of it, and is worse all the same");
+
+// %% [markdown]
+// AdamW divides each gradient by the size it used to have, so a factor of $10^{-5}$ on all of them nearly cancels: only
+// where gradients fall to the size of its epsilon, $10^{-8}$, steps become shorter. The mistake is hidden, not harmless.
+//
+// ## Order matters: skipped steps and the schedule
+//
+// `scheduler.step()` after a skipped `optimizer.step()` counts a step that never was. A scale that starts too high skips
+// the first steps, and these are the warmup:
+
+// %%
+Panel rates;
+rates.x.label = "step";
+rates.y.label = "learning rate / largest";
+double first_rate[2] = {};
+std::uint64_t skipped_first = 0;
+for (const int calls : {0, 1}) {
+  train::RunRequest request;
+  request.recipe = train::require_recipe("fp16-amp");
+  request.recipe.loss_scaler = "torch:init=2^40";
+  request.steps = 80;
+  request.schedule = {train::ScheduleKind::cosine, 20,
+                      calls == 1 ? train::ScheduleCounts::calls : train::ScheduleCounts::steps};
+  Series line = new_series(calls == 1 ? "counts calls" : "counts steps taken", Draw::steps,
+                           calls == 1 ? PlotColour::vermilion : PlotColour::blue);
+  const double full = train::settings_of(request.task).optimiser.learning_rate;
+  for (const train::StepRow& row : train::run_training(request).rows) {
+    add_point(line, static_cast<double>(row.step), row.learning_rate / full);
+    if (!row.skipped && first_rate[calls] == 0) first_rate[calls] = row.learning_rate / full, skipped_first = row.step;
+  }
+  rates.series.push_back(line);
+}
+picture(new_plot(text("{} skipped steps eat a warmup of 20", skipped_first),
+                 "Learning rate by step; the first step is taken where blue begins to rise", {rates}, 260));
+say("The first step that is taken has **{:.0f}** % of the learning rate when calls are counted, {:.0f} % when steps "
+    "are.", 100 * first_rate[1], 100 * first_rate[0]);
+expect(first_rate[0] == 0.05 && first_rate[1] > 0.9, "the warmup is over before the first step is taken");
+
+// %% [markdown]
+// In PyTorch: compare `scaler.get_scale()` before and after `scaler.update()`, and call `scheduler.step()` only when it
+// did not shrink. `narrow run order_matters -o out` has both, and the sum over micro-batches, with more steps;
+// `narrow train --clip 1 --clip-order before-unscale` and `--schedule-counts calls` are the mistakes as options.
+//
 // `narrow scale-trace --policy torch,deepspeed --events log.csv` replays any log through any policy;
 // `narrow list-scaling` names them all.
 //

@@ -91,3 +91,48 @@ TEST_CASE("analysis: probabilities from FP32 scores are nearly exact and from BF
   CHECK(wide < 1e-5);
   CHECK(narrow_one > 1000 * wide);
 }
+
+// Simpson's rule over the density of the length of q: P(q.k > x) = E Q(x / |q|), |q|^2 chi-squared with d degrees.
+TEST_CASE("analysis: the tail of a score is the integral over the length of its query") {
+  constexpr double off = 0.05;  // of Lugannani and Rice for few products, of the probability; less for more of them
+  for (const double d : {4.0, 16.0, 128.0})
+    for (const double z : {1.0, 3.0, 5.0}) {
+      CAPTURE(d);
+      CAPTURE(z);
+      const double x = z * std::sqrt(d), end = 3 * d + 400;
+      constexpr int parts = 200000;
+      double sum = 0;
+      for (int i = 1; i < parts; ++i) {
+        const double r = end * i / parts;  // |q|^2
+        const double density = std::exp((d / 2 - 1) * std::log(r) - r / 2 - d / 2 * std::log(2.0) - std::lgamma(d / 2));
+        sum += (i % 2 == 1 ? 4 : 2) * density * 0.5 * std::erfc(x / std::sqrt(2 * r));
+      }
+      const double exact = std::log(sum * end / parts / 3);
+      CHECK(std::fabs(log_tail(x, d) - exact) < off);
+    }
+  CHECK(log_tail(1e-9, 64) == std::log(0.5));
+  CHECK(std::isfinite(log_tail(1e9, 64)));
+}
+
+TEST_CASE("analysis: medians and shares and pairs of the largest score are inverse to each other") {
+  constexpr double bisected = 1e-6;
+  for (const double pairs : {1.0, 2080.0, 1e7, 1e14})
+    for (const double d : {2.0, 64.0, 4096.0}) {
+      CAPTURE(pairs);
+      CAPTURE(d);
+      const double x = median_maximum(pairs, d);
+      CHECK(std::fabs(share_above(x, pairs, d) - 0.5) < bisected);
+      if (pairs > 1e6) CHECK(std::fabs(log_pairs_of_half(x, d) - std::log(pairs)) < bisected);
+      if (pairs > 1) CHECK(x > normal_median(pairs, d));  // heavier tails
+    }
+  CHECK(std::fabs(normal_median(1, 1) - 0.674489750196) < 1e-9);  // the quartile of a normal number
+  CHECK(median_maximum(1e7, 1e8) / normal_median(1e7, 1e8) - 1 < 1e-5);
+}
+
+TEST_CASE("analysis: a measured maximum of some rows is of these rows and a causal one of fewer pairs") {
+  CHECK(measured_maximum(64, 8, 5) == measured_maximum(64, 8, 5, 64, false));
+  CHECK(measured_maximum(64, 8, 5, 64, true) <= measured_maximum(64, 8, 5, 64, false));
+  CHECK(measured_maximum(1, 8, 5, 1, true) == measured_maximum(1, 8, 5));
+  for (std::size_t j = 0; j < 10; ++j) CHECK(spaced_row(j, 10, 10) == j);
+  CHECK(spaced_row(3, 4, 4096) == 3584);
+}

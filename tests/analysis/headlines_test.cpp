@@ -122,3 +122,29 @@ TEST_CASE("analysis: operation_policy ranks an overflow above any error") {
   const Outcome o = test::run_experiment("operation_policy", {});
   CHECK(has(o.finding, "the worst (log of probabilities) would be 0.22 % Inf or NaN in FP16"));
 }
+
+// The exact tail, integrated over the length of the query, gives a median of 212.79 for sigma = 2, and 65520 at 35.095.
+TEST_CASE("analysis: attention_overflow answers for a size in closed form and measured") {
+  const auto finding = [](std::vector<std::string> settings) {
+    settings.push_back("trials=1");
+    return test::run_experiment("attention_overflow", settings).finding;
+  };
+  const std::string exercise = finding({"d=128", "n=512", "sigma=2"});
+  CHECK(has(exercise, "With d = 128, n = 512 and sigma = 2 the largest |q.k| is about 213 (measured 2"));
+  CHECK(has(exercise, "does not overflow FP16"));
+  CHECK(has(exercise, "none overflows; half of all runs overflow from sigma = 35.1 on"));
+  CHECK(has(exercise, "no realistic n (10^"));
+  CHECK(has(finding({"d=128", "n=512", "sigma=60"}), "which overflows FP16 in 100 % of runs; after 1/sqrt(d) it is"));
+  CHECK(has(finding({"d=128", "n=512", "sigma=35"}), "mostly stays below the end of FP16 and overflows in 4"));
+  CHECK(has(finding({"d=128", "n=512", "sigma=35.2"}), "which overflows FP16 in 5"));
+  CHECK(has(finding({"n=100000000", "d=1024"}), " over a part of the pairs"));
+  for (const char* bad : {"attention=x.npy", "scale=2", "layout=bhtd"})
+    CHECK_THROWS_AS(finding({"d=64", bad}), narrow::Error);
+  CHECK_THROWS_AS(finding({"sigma=0"}), narrow::Error);
+  // More heads are more scores: a larger maximum.
+  const auto median = [](const std::vector<std::string>& settings) {
+    return std::get<double>(test::run_experiment("attention_overflow", settings).tables[0].rows[0][3]);
+  };
+  CHECK(median({"n=64", "heads=8"}) > median({"n=64"}));
+  CHECK(median({"n=64", "mask=none"}) > median({"n=64"}));
+}

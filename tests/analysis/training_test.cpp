@@ -103,3 +103,54 @@ TEST_CASE("analysis: a loss curve recovers from a step of NaN") {
   REQUIRE(c.y.size() == 8);
   for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(c.y[i]) == (i >= 2 && i <= 4));
 }
+
+TEST_CASE("analysis: order_matters tells which norm was clipped and what it did to either optimiser") {
+  const std::vector<std::string> few = {"steps=25", "seeds=1", "warmup=4", "first_scale=2^30"};
+  const Outcome o = run("order_matters", few);
+  CHECK(all_cells(o) == all_cells(run("order_matters", few)));
+  const Table &orders = o.tables[0], &rates = o.tables[1];
+  REQUIRE(orders.rows.size() == 12);
+  const auto number = [&](std::size_t row, std::size_t column) { return std::get<double>(orders.rows[row][column]); };
+  for (const std::size_t begin : {0u, 6u}) {  // SGD, AdamW
+    CHECK(number(begin, 5) < 10);
+    CHECK(number(begin + 1, 5) > 1000);  // 2^16 times a gradient
+    CHECK(number(begin, 6) > 0.1);
+    CHECK(number(begin + 1, 6) < 1e-3);
+    CHECK(number(begin + 1, 3) > number(begin, 3));                            // the wrong order learns less
+    CHECK(std::holds_alternative<std::monostate>(orders.rows[begin + 2][5]));  // nothing was clipped
+    CHECK(number(begin + 5, 10) > 3 * number(begin + 4, 10));                  // the warmup is used up
+  }
+  REQUIRE(rates.rows.size() == 25);
+  CHECK(std::get<std::string>(rates.rows[0][2]) == "yes");
+  CHECK(o.finding.find("Clipped before unscaling, SGD holds a norm of ") == 0);
+}
+
+TEST_CASE("analysis: order_matters refuses parts and warmups that do not fit") {
+  for (const char* setting : {"parts=3", "warmup=25"})
+    CHECK_THROWS_AS(run("order_matters", {"steps=25", "seeds=1", setting}), narrow::Error);
+}
+
+// FP32 rounds to 2^-24: its direction is the exact one. Gradients of digits under FP8 are not.
+TEST_CASE("analysis: gradient_direction finds FP32 exact and FP8 off and says what has no direction") {
+  const std::vector<std::string> few = {"steps=3", "every=2", "recipes=fp32+fp8-current"};
+  const Outcome o = run("gradient_direction", few);
+  CHECK(all_cells(o) == all_cells(run("gradient_direction", few)));
+  const Table &recipes = o.tables[0], &tensors = o.tables[1];
+  REQUIRE(tensors.rows.size() == 2 * 2 * 6);  // recipes, steps 0 and 2, tensors
+  const auto cosine = [&](const std::string& recipe) { return std::get<double>(row_of(recipes, recipe)[3]); };
+  CHECK(cosine("fp32") > 1 - 1e-9);
+  CHECK(cosine("fp8-current") < 0.999);
+  CHECK(cosine("fp8-current") > 0.9);
+  CHECK(std::get<std::int64_t>(tensors.rows[0][2]) == 0);  // layers.0.weight
+  CHECK(o.finding.find("under fp8-current at step") != std::string::npos);
+  CHECK(o.finding.find("; none lost its direction.") != std::string::npos);
+  // The bias of keys has no gradient in exact arithmetic: softmax does not see it.
+  const Outcome lm = run("gradient_direction", {"task=lm", "steps=1", "recipes=fp32"});
+  CHECK(lm.finding.ends_with("; 1 more is zero in exact arithmetic."));
+  for (const auto& row : lm.tables[1].rows) {
+    const bool is_key_bias = std::get<std::string>(row[1]) == "blocks.0.attention.key.bias";
+    CHECK(std::holds_alternative<std::monostate>(row[4]) == is_key_bias);
+  }
+  CHECK_THROWS_AS(run("gradient_direction", {"recipes=+"}), narrow::Error);
+  CHECK_THROWS_AS(run("gradient_direction", {"recipes=fp17"}), narrow::Error);
+}

@@ -279,3 +279,57 @@ TEST_CASE("apps: train finds out before the work that it cannot write") {
   check_refused({"train", "--recipe", "fp32", "--steps", "100000", "-o", file + "/run"}, {"file/run"});
   check_refused({"train", "--recipe", "fp32", "--steps", "100000", "-o", "/proc/narrow"}, {"/proc/narrow"});
 }
+
+// Each row tells the learning rate, which norm was held against the limit, and the factor.
+TEST_CASE("apps: train clips and accumulates and schedules in the order that is asked for") {
+  const test::Folder folder;
+  const auto train = [&](const std::string& name, std::vector<std::string> more) {
+    std::vector<std::string> words = {"train", "--recipe", "fp16-amp", "--steps", "4", "-o", folder / name};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.status == 0);
+    return ran.out;
+  };
+  const auto column = [&](const std::string& name, const std::string& title) {
+    std::istringstream lines(test::read_file(folder / (name + "/fp16-amp-seed1.csv")));
+    std::vector<double> values;
+    std::size_t place = 0;
+    for (std::string line, cell; std::getline(lines, line);) {
+      std::vector<std::string> cells;
+      for (std::istringstream parts(line); std::getline(parts, cell, ',');) cells.push_back(cell);
+      if (cells[0] == "step")
+        place = static_cast<std::size_t>(std::find(cells.begin(), cells.end(), title) - cells.begin());
+      else values.push_back(place < cells.size() && !cells[place].empty() ? std::stod(cells[place]) : -1);
+    }
+    return values;
+  };
+  CHECK(contains(train("wrong", {"--clip", "1", "--clip-order", "before-unscale"}), "clipped at 1 before unscaling"));
+  CHECK_FALSE(contains(train("right", {"--clip", "1"}), "before unscaling"));
+  CHECK(column("wrong", "clipped_norm")[0] == 65536 * column("right", "clipped_norm")[0]);
+  CHECK(column("wrong", "clip_factor")[0] < 1e-3);
+  CHECK(column("right", "clip_factor")[0] == std::min(1.0, column("right", "clip_factor")[0]));
+  CHECK(contains(train("sum", {"--micro-batches", "4", "--accumulate", "sum"}), "4 micro-batches that are summed"));
+  CHECK(column("sum", "clip_factor") == std::vector<double>(4, -1));  // nothing was clipped
+  const std::vector<std::string> schedule = {"--schedule", "linear", "--warmup",      "2",
+                                             "--lr",       "0.5",    "--loss-scaler", "torch:init=2^40"};
+  CHECK(contains(train("steps", schedule), "linear learning rate after a warmup of 2 counting steps taken"));
+  CHECK(column("steps", "learning_rate") == std::vector<double>(4, 0.25));  // all four are skipped
+  std::vector<std::string> calls = schedule;
+  calls.insert(calls.end(), {"--schedule-counts", "calls"});
+  CHECK(contains(train("calls", calls), "counting calls"));
+  CHECK(column("calls", "learning_rate") == std::vector<double>{0.25, 0.5, 0.5, 0.25});
+  // Part of what a run is: another schedule, or a longer one, is another run.
+  calls.insert(calls.begin(), {"train", "--recipe", "fp16-amp", "-o", folder / "calls", "--resume"});
+  calls.insert(calls.end(), {"--steps", "8"});
+  check_refused(calls, {"the checkpoint of another run", "schedule is now"});
+  check_refused({"train", "--clip-order", "before-unscale"}, {"--clip-order", "nothing is clipped"});
+  check_refused({"train", "--clip", "1", "--clip-order", "never"}, {"--clip-order", "after-unscale before-unscale"});
+  check_refused({"train", "--accumulate", "sum"}, {"--accumulate", "--micro-batches"});
+  check_refused({"train", "--micro-batches", "2", "--accumulate", "all"}, {"--accumulate", "mean sum"});
+  check_refused({"train", "--schedule", "step"}, {"--schedule", "constant linear cosine"});
+  check_refused({"train", "--schedule-counts", "calls"}, {"--schedule-counts", "--warmup"});
+  check_refused({"train", "--warmup", "2", "--schedule-counts", "both"}, {"--schedule-counts", "steps calls"});
+  check_refused({"train", "--schedule", "cosine", "--warmup", "9", "--steps", "9"}, {"--warmup", "nothing to decay"});
+  check_refused({"train", "--warmup", "-1"}, {"--warmup", "integer from 0"});
+}

@@ -28,6 +28,15 @@ TEST_CASE("train: a run that goes on from a checkpoint has the bits of one that 
   requests.back().ranks = 2;
   requests.back().micro_batches = 2;
   requests.back().optimiser = OptimiserSettings{.kind = OptimiserKind::sgd, .learning_rate = 0.05};
+  requests.push_back(digits_request("fp16-amp", 12));  // the other orders, and skipped steps under a schedule
+  requests.back().recipe.loss_scaler = "torch:init=2^24:growth-interval=3";
+  requests.back().micro_batches = 2;
+  requests.back().accumulate = AccumulateAs::sum;
+  requests.back().optimiser = OptimiserSettings{.kind = OptimiserKind::sgd, .clip = 1};
+  requests.back().clip_order = ClipOrder::before_unscale;
+  requests.back().schedule = {ScheduleKind::cosine, 3, ScheduleCounts::steps};
+  requests.push_back(requests.back());
+  requests.back().schedule.counts = ScheduleCounts::calls;
   for (const RunRequest& request : requests) {
     CAPTURE(request.recipe.name);
     Trainer whole(request);
@@ -85,6 +94,13 @@ TEST_CASE("train: the checkpoint of another run is refused and the difference na
   CHECK(refusal(seed) == "'" + path + "': the checkpoint of another run: seed is now 5 and was 1");
   CHECK(refusal(recipe) == "'" + path + "': the checkpoint of another run: recipe differs");
   CHECK(refusal(rate).find("optimiser is now ") != std::string::npos);
+  RunRequest sum = digits_request("fp32", 3), order = sum, schedule = sum;
+  sum.accumulate = AccumulateAs::sum;
+  order.clip_order = ClipOrder::before_unscale;
+  schedule.schedule = {ScheduleKind::cosine, 1, ScheduleCounts::calls};
+  CHECK(refusal(sum).find("accumulate is now \"sum\" and was \"mean\"") != std::string::npos);
+  CHECK(refusal(order).find("clip_order is now \"before-unscale\" and was") != std::string::npos);
+  CHECK(refusal(schedule).find("schedule is now [\"cosine\",1,\"calls\",3] and was") != std::string::npos);
   CHECK(refusal(small_lm_request("fp32")).find("task is now \"lm\" and was \"digits\"") != std::string::npos);
   CHECK(refusal(digits_request("fp32", 3)) == "");
 }

@@ -57,10 +57,10 @@ TEST_CASE("train: clipping scales all gradients by one factor and only down") {
   Parameter<float> a = with_gradient({3}), b = with_gradient({0, 4});
   const float norm = gradient_norm({&a, &b}, {}, 1);
   CHECK(norm == 5);
-  clip({&a, &b}, norm, 10, {}, 1);
+  CHECK(clip({&a, &b}, norm, 10, {}, 1) == 1);
   CHECK(a.gradient.data[0] == 3);
-  clip({&a, &b}, norm, 1, {}, 1);
   const float factor = 1.0f / (5.0f + 1e-6f);
+  CHECK(clip({&a, &b}, norm, 1, {}, 1) == factor);
   CHECK(a.gradient.data[0] == 3 * factor);
   CHECK(b.gradient.data[1] == 4 * factor);
 }

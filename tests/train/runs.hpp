@@ -48,8 +48,10 @@ inline bool same_state(const narrow::train::TrainingState& a, const narrow::trai
     same = same_bits(a.quantisers[k].values, b.quantisers[k].values);
   for (std::size_t i = 0; same && i < a.rows.size(); ++i) {
     const narrow::train::StepRow &x = a.rows[i], &y = b.rows[i];
-    same = same_bits<double>({x.loss, x.gradient_norm, x.update_ratio}, {y.loss, y.gradient_norm, y.update_ratio}) &&
-           x.scale == y.scale && x.skipped == y.skipped;
+    same =
+        same_bits<double>({x.loss, x.gradient_norm, x.update_ratio, x.learning_rate, x.clipped_norm, x.clip_factor},
+                          {y.loss, y.gradient_norm, y.update_ratio, y.learning_rate, y.clipped_norm, y.clip_factor}) &&
+        x.scale == y.scale && x.skipped == y.skipped;
   }
   return same;
 }

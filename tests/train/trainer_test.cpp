@@ -319,3 +319,98 @@ TEST_CASE("train: the summary of a curve is the mean of twenty losses") {
   CHECK(summarise_losses(std::span(rows).first(1)).best == 1);
   CHECK(std::isnan(summarise_losses({}).best));
 }
+
+namespace {
+
+std::vector<float> gradients_of(Trainer& trainer) { return gather_gradients(trainer.model().parameters()); }
+
+RunRequest clipped_request(ClipOrder order, double limit) {
+  RunRequest request = digits_request("fp16-amp", 2);
+  request.optimiser = OptimiserSettings{.kind = OptimiserKind::sgd, .clip = limit};
+  request.clip_order = order;
+  return request;
+}
+
+}  // namespace
+
+// Scale 2^16 and power-of-two arithmetic: the scaled norm is that of the gradients times 2^16, bit for bit.
+TEST_CASE("train: clipping before unscaling clips the norm of the scaled gradients") {
+  Trainer right(clipped_request(ClipOrder::after_unscale, 0.25)),
+      wrong(clipped_request(ClipOrder::before_unscale, 0.25));
+  const StepRow a = right.step(), b = wrong.step();
+  REQUIRE(a.scale == 65536);
+  CHECK(a.gradient_norm == b.gradient_norm);
+  CHECK(a.clipped_norm == a.gradient_norm);
+  CHECK(b.clipped_norm == 65536 * a.gradient_norm);
+  // The limit over the norm and 1e-6, as torch has it, in FP32.
+  const auto factor = [](double norm) { return static_cast<double>(0.25f / (static_cast<float>(norm) + 1e-6f)); };
+  CHECK(a.clip_factor == factor(a.clipped_norm));
+  CHECK(b.clip_factor == factor(b.clipped_norm));
+  const std::vector<float> large = gradients_of(right), small = gradients_of(wrong);
+  double squares[2] = {};
+  for (std::size_t i = 0; i < large.size(); ++i)
+    for (const int k : {0, 1}) squares[k] += std::pow(static_cast<double>(k == 0 ? large[i] : small[i]), 2);
+  constexpr double rounding = 1e-4;  // of the products in FP32, and of 1e-6 beside the norm
+  CHECK(std::sqrt(squares[0]) == doctest::Approx(0.25).epsilon(rounding));
+  CHECK(std::sqrt(squares[1]) == doctest::Approx(0.25 / 65536).epsilon(rounding));
+}
+
+TEST_CASE("train: an Inf that is clipped before unscaling is still found and its step has no clip factor") {
+  for (const ClipOrder order : {ClipOrder::after_unscale, ClipOrder::before_unscale}) {
+    Trainer trainer(clipped_request(order, 1));
+    const std::vector<std::vector<float>> before = trainer.state().parameters;
+    const StepRow row = trainer.step([](Model<float>&, Batch& batch) { batch.inputs[3] = inf; });
+    CHECK(row.skipped);
+    CHECK(std::isnan(row.clip_factor));
+    CHECK(std::isnan(row.clipped_norm));
+    CHECK(trainer.state().parameters == before);
+    CHECK(trainer.step().clip_factor <= 1);
+  }
+  CHECK(std::isnan(run_training(digits_request("fp32", 1)).rows[0].clip_factor));
+}
+
+TEST_CASE("train: summed micro-batches give so many times the gradient and the same loss") {
+  RunRequest mean = digits_request("fp32", 1), sum = mean;
+  mean.micro_batches = sum.micro_batches = 4;
+  sum.accumulate = AccumulateAs::sum;
+  Trainer a(mean), b(sum);
+  const StepRow x = a.step(), y = b.step();
+  CHECK(x.loss == y.loss);
+  CHECK(y.gradient_norm == 4 * x.gradient_norm);  // a power of two changes no bit
+}
+
+// Three steps overflow at the start: the wrong schedule has used up its warmup of three when the first step is taken.
+TEST_CASE("train: a schedule counts the steps taken or all calls") {
+  RunRequest request = digits_request("fp16-amp", 6);
+  request.schedule.warmup = 3;
+  for (const ScheduleCounts counts : {ScheduleCounts::steps, ScheduleCounts::calls}) {
+    request.schedule.counts = counts;
+    Trainer trainer(request);
+    const double full = trainer.request().optimiser->learning_rate;
+    std::vector<double> rates;
+    for (int i = 0; i < 6; ++i)
+      rates.push_back(
+          trainer.step([&](Model<float>&, Batch& batch) { batch.inputs[0] = i < 3 ? inf : 0; }).learning_rate / full);
+    const std::vector<double> by_steps = {1.0 / 3, 1.0 / 3, 1.0 / 3, 1.0 / 3, 2.0 / 3, 1},
+                              by_calls = {1.0 / 3, 2.0 / 3, 1, 1, 1, 1};
+    for (std::size_t i = 0; i < 6; ++i)
+      CHECK(rates[i] == doctest::Approx((counts == ScheduleCounts::steps ? by_steps : by_calls)[i]).epsilon(1e-12));
+    CHECK(trainer.optimiser().steps() == 3);
+  }
+}
+
+TEST_CASE("train: the learning rate of a row is the one the optimiser used") {
+  RunRequest request = digits_request("fp32", 3), rate = request;
+  request.optimiser = rate.optimiser = OptimiserSettings{.learning_rate = 0.01};
+  request.schedule.warmup = 4;
+  rate.optimiser->learning_rate = 0.0025;
+  Trainer warming(request), slow(rate);
+  warming.step(), slow.step();
+  CHECK(test::same_bits(warming.state().parameters[0], slow.state().parameters[0]));
+  CHECK(warming.step().learning_rate == 0.005);
+  RunRequest decaying = digits_request("fp32", 3);
+  decaying.schedule.kind = ScheduleKind::linear;
+  CHECK(Trainer(decaying).request().schedule.length == 3);
+  decaying.schedule.warmup = 3;
+  CHECK(error_of([&] { Trainer t(decaying); }).find("leaves nothing to decay") != std::string::npos);
+}

@@ -15,9 +15,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double StepRow::*real_columns[] = {&StepRow::loss,           &StepRow::gradient_norm,
-                                             &StepRow::update_ratio,   &StepRow::underflow_share,
-                                             &StepRow::overflow_share, &StepRow::largest_logit};
+constexpr double StepRow::*real_columns[] = {
+    &StepRow::loss,           &StepRow::gradient_norm, &StepRow::update_ratio,  &StepRow::underflow_share,
+    &StepRow::overflow_share, &StepRow::largest_logit, &StepRow::learning_rate, &StepRow::clipped_norm,
+    &StepRow::clip_factor};
 constexpr std::size_t columns = std::size(real_columns) + 2;  // and scale and skipped
 
 // --- out ---
@@ -150,6 +151,11 @@ std::string run_identity(const RunRequest& r) {
       {"micro_batches", r.micro_batches},
       {"ranks", r.ranks},
       {"order", name_of(r.order)},
+      {"accumulate", accumulate_names[static_cast<std::size_t>(r.accumulate)]},
+      {"clip_order", clip_order_names[static_cast<std::size_t>(r.clip_order)]},
+      {"schedule",
+       {schedule_names[static_cast<std::size_t>(r.schedule.kind)], r.schedule.warmup,
+        schedule_count_names[static_cast<std::size_t>(r.schedule.counts)], r.schedule.length}},
       {"data", data},
       {"recipe", recipe_json(r.recipe)},
   };

@@ -70,8 +70,8 @@ float gradient_norm(const Parameters& parameters, const Precision& precision, st
   return rounded(std::sqrt(total), precision, random_bits(seed, count));
 }
 
-void clip(const Parameters& parameters, float norm, double largest, const Precision& precision, std::uint64_t seed,
-          int threads) {
+float clip(const Parameters& parameters, float norm, double largest, const Precision& precision, std::uint64_t seed,
+           int threads) {
   const std::size_t count = parameters.size();
   const float denominator = rounded(static_cast<double>(norm + 1e-6f), precision, random_bits(seed, count));
   const auto ratio = static_cast<double>(static_cast<float>(largest) / denominator);
@@ -81,6 +81,7 @@ void clip(const Parameters& parameters, float norm, double largest, const Precis
     for (float& g : parameters[k]->gradient.data) g *= factor;
     round_in_place(parameters[k]->gradient.span(), precision, random_bits(seed, k), threads);
   }
+  return factor;
 }
 
 }  // namespace narrow::train

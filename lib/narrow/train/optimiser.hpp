@@ -41,6 +41,9 @@ class Optimiser {
 
   // Rounds the parameters to the format that they are kept in. Once, before the first step.
   void begin(const std::vector<Parameter<float>*>& parameters);
+  void set_learning_rate(double rate) noexcept {
+    settings_.learning_rate = rate;
+  }  // of the steps from here on; may be 0
   // One step on the gradients (unscaled, clipped). seed: of the random bits of stochastic rounding in this step.
   UpdateNorms step(const std::vector<Parameter<float>*>& parameters, std::uint64_t seed, int threads = 0);
 

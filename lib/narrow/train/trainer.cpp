@@ -6,7 +6,6 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/train/gradients.hpp"
 #include "narrow/train/loss_summary.hpp"
 
 namespace narrow::train {
@@ -36,6 +35,9 @@ RunRequest with_defaults(RunRequest r) {
   check_batch(*r.batch, r.ranks, r.micro_batches);
   check(*r.shape);
   check(*r.optimiser);
+  if (r.schedule.kind == ScheduleKind::constant) r.schedule.length = 0;
+  else if (r.schedule.length == 0) r.schedule.length = *r.steps;
+  check(r.schedule);
   check(r.recipe.policy);
   checked_loss_scaler(r.recipe.loss_scaler);
   if (!r.data) r.data = open_dataset(r.task, *r.shape, r.text);
@@ -89,7 +91,8 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
   for (std::size_t part = 0; part < parts; ++part) {
     model->set_step(request.seed, number * parts + part);
     loss += static_cast<double>(model->forward(parts == 1 ? batch : rows_of(batch, part * size, (part + 1) * size)));
-    model->backward(scale / static_cast<float>(request.micro_batches));
+    const bool is_mean = request.accumulate == AccumulateAs::mean;
+    model->backward(is_mean ? scale / static_cast<float>(request.micro_batches) : scale);
     if (parts == 1) break;
     const std::uint64_t seed = stream(request.seed, accumulation, number * parts + part);
     accumulate(ranks[part / request.micro_batches], parameters, policy.gradient_accumulation, seed, request.threads);
@@ -152,7 +155,7 @@ const StepRow& Trainer::step() {
 }
 
 // In the order of torch.amp: scaled backward, unscale, clip, step unless a gradient was Inf or NaN, update of the
-// scale.
+// scale. Clipped before it is unscaled, an Inf stays one to be found: it is multiplied by 1 / Inf = 0, which is NaN.
 const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& spoil) {
   const DefaultFloats guard;
   Run& r = *run_;
@@ -163,21 +166,39 @@ const StepRow& Trainer::step(const std::function<void(Model<float>&, Batch&)>& s
   StepRow row;
   row.step = number;
   row.scale = r.scaler->scale();
+  const Schedule& schedule = r.request.schedule;
+  row.learning_rate = r.request.optimiser->learning_rate *
+                      rate_factor(schedule, schedule.counts == ScheduleCounts::calls ? number : r.optimiser.steps());
+  const auto norm = [&](const Precision& precision) {
+    return static_cast<double>(gradient_norm(r.parameters, precision, stream(r.request.seed, norms, number)));
+  };
+  const auto clip_to = [&](double found) {
+    row.clipped_norm = found;
+    row.clip_factor =
+        static_cast<double>(clip(r.parameters, static_cast<float>(found), r.request.optimiser->clip, policy.clipping,
+                                 stream(r.request.seed, clipping, number), r.request.threads));
+  };
+  const bool clips = r.request.optimiser->clip > 0;
+  const bool clips_scaled = clips && r.request.clip_order == ClipOrder::before_unscale;
 
   Instrument instrument;
   const bool is_watched = r.request.instrument_every != 0 && number % r.request.instrument_every == 0;
   row.loss = r.forward_backward(batch, number, row.scale, is_watched ? &instrument : nullptr);
+  if (clips_scaled) {
+    row.gradient_norm = norm({}) / static_cast<double>(row.scale);
+    clip_to(norm(policy.clipping));
+  }
   row.found_inf = unscale(r.parameters, row.scale);
-  row.gradient_norm =
-      static_cast<double>(gradient_norm(r.parameters, policy.clipping, stream(r.request.seed, norms, number)));
+  if (!clips_scaled) row.gradient_norm = norm(policy.clipping);
   if ((row.found_inf || !std::isfinite(row.loss)) && !r.first_nonfinite)
     r.first_nonfinite = r.trace(batch, number, row.scale);
 
   row.skipped = row.found_inf && r.scaler->skips_on_inf();
-  if (!row.skipped) {
-    if (r.request.optimiser->clip > 0)
-      clip(r.parameters, static_cast<float>(row.gradient_norm), r.request.optimiser->clip, policy.clipping,
-           stream(r.request.seed, clipping, number), r.request.threads);
+  if (row.skipped) {
+    row.clipped_norm = row.clip_factor = not_measured;
+  } else {
+    if (clips && !clips_scaled) clip_to(row.gradient_norm);
+    r.optimiser.set_learning_rate(row.learning_rate);
     const UpdateNorms norms =
         r.optimiser.step(r.parameters, stream(r.request.seed, updates, number), r.request.threads);
     row.update_ratio = norms.parameters > 0 ? norms.update / norms.parameters : 0;

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "narrow/scale/policy_table.hpp"
+#include "narrow/train/gradients.hpp"
 #include "narrow/train/instrument.hpp"
 #include "narrow/train/recipe.hpp"
 #include "narrow/train/reduce.hpp"
+#include "narrow/train/schedule.hpp"
 #include "narrow/train/task.hpp"
 
 namespace narrow::train {
@@ -32,6 +34,9 @@ struct RunRequest {
   std::string text;  // lm: a file; empty: the text in the library
   std::size_t micro_batches = 1, ranks = 1;
   ReduceOrder order = ReduceOrder::ring;
+  AccumulateAs accumulate = AccumulateAs::mean;
+  ClipOrder clip_order = ClipOrder::after_unscale;
+  Schedule schedule;                   // a length of 0 is that of the run
   std::uint64_t instrument_every = 0;  // steps 0, N, 2 N, ...; 0: never
   int threads = 0;
   std::shared_ptr<const Dataset> data;  // opened already, to be shared by several runs; else opened by the task
@@ -47,6 +52,10 @@ struct StepRow {
   bool skipped = false;      // so it was, and the scaler lets such steps out
   double gradient_norm = 0;  // unscaled, before clipping
   double update_ratio = 0;   // norm of the change / norm of the parameters; 0 when skipped
+  double learning_rate = 0;  // by the schedule, whether the step was taken or not
+  // Steps that were taken, where clipping is asked for, else NaN: the norm that was held against the limit (that of the
+  // scaled gradients when they are clipped before unscaling), and what it made the gradients be multiplied by.
+  double clipped_norm = not_measured, clip_factor = not_measured;
   // Instrumented steps only, else NaN.
   double underflow_share = not_measured, overflow_share = not_measured, largest_logit = not_measured;
 };
