@@ -38,14 +38,14 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 // Parameters, moments, memory of the scales and rows, bit for bit.
 inline bool same_state(const narrow::train::TrainingState& a, const narrow::train::TrainingState& b) {
-  bool same = a.parameters.size() == b.parameters.size() && a.quantisers.size() == b.quantisers.size() &&
+  bool same = a.parameters.size() == b.parameters.size() && a.layers.size() == b.layers.size() &&
               a.rows.size() == b.rows.size() && a.optimiser_steps == b.optimiser_steps;
   for (std::size_t k = 0; same && k < a.parameters.size(); ++k)
     same = same_bits(a.parameters[k], b.parameters[k]) && same_bits(a.moments[k].first, b.moments[k].first) &&
            same_bits(a.moments[k].second, b.moments[k].second) &&
            same_bits(a.moments[k].compensation, b.moments[k].compensation);
-  for (std::size_t k = 0; same && k < a.quantisers.size(); ++k)
-    same = same_bits(a.quantisers[k].values, b.quantisers[k].values);
+  for (std::size_t k = 0; same && k < a.layers.size(); ++k)
+    same = same_bits(a.layers[k].values, b.layers[k].values);
   for (std::size_t i = 0; same && i < a.rows.size(); ++i) {
     const narrow::train::StepRow &x = a.rows[i], &y = b.rows[i];
     same = same_bits<double>({x.loss, x.gradient_norm, x.update_ratio}, {y.loss, y.gradient_norm, y.update_ratio}) &&
