@@ -14,6 +14,13 @@ inline narrow::train::RunRequest digits_request(const std::string& recipe, std::
   return request;
 }
 
+inline narrow::train::RunRequest cnn_request(const std::string& recipe, std::uint64_t steps = 5) {
+  narrow::train::RunRequest request = digits_request(recipe, steps);
+  request.shape = narrow::train::settings_of(request.task, "cnn").shape;
+  request.batch = 16;
+  return request;
+}
+
 // A transformer that takes milliseconds.
 inline narrow::train::RunRequest small_lm_request(const std::string& recipe, std::uint64_t steps = 5) {
   narrow::train::RunRequest request = digits_request(recipe, steps);
@@ -44,8 +51,7 @@ inline bool same_state(const narrow::train::TrainingState& a, const narrow::trai
     same = same_bits(a.parameters[k], b.parameters[k]) && same_bits(a.moments[k].first, b.moments[k].first) &&
            same_bits(a.moments[k].second, b.moments[k].second) &&
            same_bits(a.moments[k].compensation, b.moments[k].compensation);
-  for (std::size_t k = 0; same && k < a.layers.size(); ++k)
-    same = same_bits(a.layers[k].values, b.layers[k].values);
+  for (std::size_t k = 0; same && k < a.layers.size(); ++k) same = same_bits(a.layers[k].values, b.layers[k].values);
   for (std::size_t i = 0; same && i < a.rows.size(); ++i) {
     const narrow::train::StepRow &x = a.rows[i], &y = b.rows[i];
     same = same_bits<double>({x.loss, x.gradient_norm, x.update_ratio}, {y.loss, y.gradient_norm, y.update_ratio}) &&
