@@ -211,7 +211,7 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
   out.plots = {{"size",
                 "The largest |q.k| is about " + score_text(largest) +
                     "; half of all runs overflow from sigma = " + significant_text(sigma_of_half[0], 3) + " on",
-                out.data,
+                out.data.text,
                 {panel_of(s, m, false), panel_of(s, m, true)},
                 2,
                 0,

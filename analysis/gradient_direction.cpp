@@ -246,7 +246,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 all.recipe == nullptr ? "No gradient has a direction"
                                       : "The worst: cosine " + cosine_text(all.cosine) + ", " + names[all.tensor] +
                                             " under " + all.recipe->name,
-                out.data + "; gradients at the parameters of the FP32 run",
+                out.data.text + "; gradients at the parameters of the FP32 run",
                 {whole, worst},
                 2,
                 0,

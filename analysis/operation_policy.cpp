@@ -65,14 +65,29 @@ Inputs made_inputs(std::uint64_t seed) {
   return {make(3, 1), make(1, 2), make(1, 3), make(1, 4), make(0.05, 5)};
 }
 
-// PyTorch's CUDA autocast: what it runs in FP16, what in FP32, and what it leaves in the type of its inputs.
-enum class Listed : std::uint8_t { fp16, fp32, neither };
+// The lists of PyTorch's CUDA autocast: FP16, FP32, the widest of several inputs; what is on none takes what it gets.
+enum class Listed : std::uint8_t { fp16, fp32, widest, neither };
 
 struct Operation {
   std::string name;
   Listed listed;
+  std::string entry;  // of the list, or the function that is on none
   std::function<Numbers(const Rounder&)> run;
 };
+
+// Kernels of 3 places a dimension over 16 channels; no tensor needs more than the longest sum.
+constexpr std::size_t channels = 16, outputs = 8, sides[] = {64, 16, 6};
+constexpr std::size_t batches = 300;
+
+Operation convolution_on(const Inputs& in, std::size_t dimensions) {
+  const std::string d = std::to_string(dimensions);
+  std::size_t k = channels;
+  for (std::size_t i = 0; i < dimensions; ++i) k *= 3;
+  const Numbers windows = windows_of(in.normalised.data, dimensions, sides[dimensions - 1], channels);
+  const Numbers weights(in.weights.data.begin(), in.weights.data.begin() + static_cast<std::ptrdiff_t>(k * outputs));
+  return {"convolution " + d + "d, FP32 sums", Listed::fp16, "conv" + d + "d",
+          [=](const Rounder& r) { return matmul_of(windows, weights, k, r.format, false); }};
+}
 
 std::vector<Operation> operations_on(const Inputs& in) {
   const Matrix &logits = in.logits, &residual = in.residual;
@@ -83,27 +98,46 @@ std::vector<Operation> operations_on(const Inputs& in) {
   const Numbers before_gelu = product({}, false);
   const Numbers after_gelu = gelu_of(before_gelu, {});
   return {
-      {"matmul, FP32 sums", Listed::fp16, [product](const Rounder& r) { return product(r, false); }},
-      {"matmul, sums in the format", Listed::fp16, [product](const Rounder& r) { return product(r, true); }},
-      {"residual add", Listed::neither,
+      {"matmul, FP32 sums", Listed::fp16, "matmul, linear", [product](const Rounder& r) { return product(r, false); }},
+      convolution_on(in, 1),
+      convolution_on(in, 2),
+      convolution_on(in, 3),
+      {"matmul, sums in the format", Listed::fp16, "matmul, linear",
+       [product](const Rounder& r) { return product(r, true); }},
+      {"residual add", Listed::neither, "add",
        [&in](const Rounder& r) { return add_of(in.residual.data, in.branch.data, r); }},
-      {"GELU", Listed::neither, [before_gelu](const Rounder& r) { return gelu_of(before_gelu, r); }},
-      {"exp", Listed::fp32, [&logits](const Rounder& r) { return exp_of(logits.data, r); }},
-      {"log of probabilities", Listed::fp32, [probabilities](const Rounder& r) { return log_of(probabilities, r); }},
-      {"softmax", Listed::fp32, [&logits](const Rounder& r) { return softmax_of(logits.data, logits.cols, r); }},
-      {"cross entropy", Listed::fp32,
+      {"GELU", Listed::neither, "gelu", [before_gelu](const Rounder& r) { return gelu_of(before_gelu, r); }},
+      {"exp", Listed::fp32, "exp", [&logits](const Rounder& r) { return exp_of(logits.data, r); }},
+      {"log of probabilities", Listed::fp32, "log",
+       [probabilities](const Rounder& r) { return log_of(probabilities, r); }},
+      {"softmax", Listed::fp32, "softmax",
+       [&logits](const Rounder& r) { return softmax_of(logits.data, logits.cols, r); }},
+      {"cross entropy", Listed::fp32, "cross_entropy",
        [&logits](const Rounder& r) { return cross_entropy_of(logits.data, logits.cols, r); }},
-      {"LayerNorm", Listed::fp32,
+      {"mean squared error", Listed::fp32, "mse_loss",
+       [&in, &residual](const Rounder& r) { return mse_of(residual.data, in.branch.data, residual.cols, r); }},
+      {"dot of " + std::to_string(summed), Listed::widest, "dot, tensordot",
+       [&in](const Rounder& r) { return dot_of(in.residual.data, in.branch.data, summed, r); }},
+      {"LayerNorm", Listed::fp32, "layer_norm",
        [&residual](const Rounder& r) { return layer_norm_of(residual.data, residual.cols, r); }},
-      {"variance of " + std::to_string(residual.cols), Listed::neither,
+      {"batch norm", Listed::neither, "batch_norm",
+       [&residual](const Rounder& r) { return batch_norm_of(residual.data, residual.cols, r); }},
+      {"running mean", Listed::neither, "batch_norm",
+       [&residual](const Rounder& r) { return running_of(residual.data, residual.cols, Statistic::mean, batches, r); }},
+      {"running variance", Listed::neither, "batch_norm",
+       [&residual](const Rounder& r) {
+         return running_of(residual.data, residual.cols, Statistic::variance, batches, r);
+       }},
+      {"variance of " + std::to_string(residual.cols), Listed::neither, "var",
        [&residual](const Rounder& r) { return variance_of(residual.data, residual.cols, r); }},
-      {"sum of " + std::to_string(summed), Listed::fp32,
+      {"sum of " + std::to_string(summed), Listed::fp32, "sum",
        [after_gelu](const Rounder& r) { return sum_of(after_gelu, summed, r); }},
   };
 }
 
 const char* list_name(Listed listed) {
-  return listed == Listed::fp16 ? "FP16" : listed == Listed::fp32 ? "FP32" : "as its inputs";
+  constexpr const char* names[] = {"FP16", "FP32", "the widest of its inputs", "as its inputs"};
+  return names[static_cast<std::size_t>(listed)];
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {
@@ -119,13 +153,18 @@ Outcome run(const Parameters& parameters, Progress& progress) {
 
   Table t{"by_operation",
           "Relative error of each operation when every result, sums included, is rounded to one format",
-          {text_column("operation"), text_column("autocast runs it in")},
+          {text_column("operation"), text_column("autocast runs it in"), text_column("PyTorch's name")},
           {},
           "root mean square error over root mean square of the result in double, undefined (a dash) once a result "
           "overflowed; not finite: share of results that did; sums run one after the other in the format, without the "
           "FP32 accumulator that "
           "kernels "
-          "usually have; 8-bit products with FP32 sums have a scale a tensor and give BF16",
+          "usually have; 8-bit products with FP32 sums have a scale a tensor and give BF16; convolutions slide the "
+          "weights over the activations as if these were a line, an image or a volume of 16 channels; running mean "
+          "and variance: what 0.9 running + 0.1 batch in the format is after 300 batches. What autocast runs it in: "
+          "PyTorch's documentation, Automatic Mixed Precision package, CUDA ops that can autocast to float16, to "
+          "float32, and that promote to the widest input type; on no list: as its inputs (batch norm then computes "
+          "narrow inputs with FP32 statistics)",
           {}};
   Panel map;
   map.cells = {"relative error", "", true, 2};
@@ -136,7 +175,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
   const std::vector<Operation> operations = operations_on(in);
-  OperationError matmul[2], softmax[2];  // FP16, BF16
+  OperationError matmul[2], softmax[2], convolution[2], running[2];  // FP16, BF16
   // Of what autocast keeps in FP32: the operation that FP16 damages most, and what both formats do to that one. To
   // overflow is worse than any error.
   OperationError worst[2];
@@ -148,7 +187,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     const Operation& op = operations[o];
     progress.at(static_cast<double>(o) / static_cast<double>(operations.size()), op.name);
     const Numbers reference = op.run({});
-    std::vector<Cell> row = {op.name, std::string(list_name(op.listed))};
+    std::vector<Cell> row = {op.name, std::string(list_name(op.listed)), op.entry};
     const auto y = static_cast<double>(o);
     OperationError own[2];
     for (std::size_t f = 0; f < std::size(formats); ++f) {
@@ -164,6 +203,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         own[f - 1] = e;
         if (o == 0) matmul[f - 1] = e;
         if (op.name == "softmax") softmax[f - 1] = e;
+        if (op.entry == "conv2d") convolution[f - 1] = e;
+        if (op.name == "running variance") running[f - 1] = e;
       }
     }
     if (op.listed == Listed::fp32 && (worst_name.empty() || is_worse(own[0], worst[0])))
@@ -173,7 +214,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   map.series = {cells};
   Plot plot{"errors", "", out.data.text + "; in brackets: what PyTorch's autocast runs the operation in", {map}, 1,
-            560,      ""};
+            880,      ""};
   const auto lost = [](const OperationError& e) {
     return e.not_finite > 0         ? percent_text(e.not_finite, 2) + " Inf or NaN"
            : std::isnan(e.relative) ? std::string("undefined")
@@ -185,7 +226,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   out.finding = "With FP32 sums a matmul is " + lost(matmul[0]) +
                 " in FP16; of what autocast keeps in FP32 the worst (" + worst_name + ") would be " + lost(worst[0]) +
                 " in FP16 and " + lost(worst[1]) + " in BF16, softmax " + lost(softmax[0]) + " and " +
-                lost(softmax[1]) + ".";
+                lost(softmax[1]) + ". A convolution over two dimensions is " + lost(convolution[0]) + " and " +
+                lost(convolution[1]) + "; the running variance of a batch norm that is kept in FP16 is " +
+                lost(running[0]) + " after " + std::to_string(batches) + " batches, in BF16 " + lost(running[1]) + ".";
   return out;
 }
 

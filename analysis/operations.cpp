@@ -8,6 +8,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/scale/tensor_scale.hpp"
+#include "narrow/train/unfold.hpp"
 
 namespace analysis {
 
@@ -37,10 +38,18 @@ Numbers gelu_of(std::span<const double> x, const Rounder& r) {
   return y;
 }
 
-Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r) {
+namespace {
+
+void require_equal(std::span<const double> x, std::span<const double> y) {
   if (x.size() != y.size())
     throw Error("a sum of " + std::to_string(x.size()) + " and " + std::to_string(y.size()) +
                 " values; both sides need as many");
+}
+
+}  // namespace
+
+Numbers add_of(std::span<const double> x, std::span<const double> y, const Rounder& r) {
+  require_equal(x, y);
   Numbers z;
   for (std::size_t i = 0; i < x.size(); ++i) z.push_back(r(r(x[i]) + r(y[i])));
   return z;
@@ -122,7 +131,70 @@ Numbers cross_entropy_of(std::span<const double> x, std::size_t cols, const Roun
   });
 }
 
+Numbers dot_of(std::span<const double> x, std::span<const double> y, std::size_t cols, const Rounder& r) {
+  require_equal(x, y);
+  Numbers products;
+  for (std::size_t i = 0; i < x.size(); ++i) products.push_back(r(r(x[i]) * r(y[i])));
+  return sum_of(products, cols, r);
+}
+
+Numbers mse_of(std::span<const double> x, std::span<const double> y, std::size_t cols, const Rounder& r) {
+  require_equal(x, y);
+  Numbers d;
+  for (std::size_t i = 0; i < x.size(); ++i) d.push_back(r(r(x[i]) - r(y[i])));
+  Numbers sums = dot_of(d, d, cols, r);
+  for (double& s : sums) s = r(s / static_cast<double>(cols));
+  return sums;
+}
+
+// ---- Over the batch ----
+
+namespace {
+
+Numbers transposed(std::span<const double> x, std::size_t cols) {
+  Numbers t;
+  for (std::size_t j = 0; j < cols; ++j)
+    for (std::size_t i = j; i < x.size(); i += cols) t.push_back(x[i]);
+  return t;
+}
+
+}  // namespace
+
+Numbers batch_norm_of(std::span<const double> x, std::size_t cols, const Rounder& r) {
+  return layer_norm_of(transposed(x, cols), x.size() / cols, r);
+}
+
+Numbers running_of(std::span<const double> x, std::size_t cols, Statistic statistic, std::size_t batches,
+                   const Rounder& r) {
+  const std::size_t rows = std::min<std::size_t>(8, x.size() / cols), groups = rows == 0 ? 0 : x.size() / cols / rows;
+  std::vector<Numbers> seen;  // of each group
+  for (std::size_t g = 0; g < groups; ++g) {
+    const Numbers t = transposed(x.subspan(g * rows * cols, rows * cols), cols);
+    const auto n = static_cast<double>(rows);
+    seen.push_back(statistic == Statistic::mean ? sum_of(t, rows, {}) : variance_of(t, rows, {}));
+    for (double& s : seen.back()) s = statistic == Statistic::mean ? s / n : s * n / (n - 1);
+  }
+  Numbers running(cols, statistic == Statistic::mean ? 0 : 1);
+  for (std::size_t b = 0; groups > 0 && b < batches; ++b)
+    for (std::size_t j = 0; j < cols; ++j) running[j] = r(r(0.9 * running[j]) + r(0.1 * seen[b % groups][j]));
+  return running;
+}
+
 // ---- Products ----
+
+Numbers windows_of(std::span<const double> x, std::size_t dimensions, std::size_t side, std::size_t channels) {
+  train::Readings readings;
+  std::size_t values = channels, windows = channels;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    readings.at(d) = train::read_windows({.kernel = 3}, side);
+    values *= side, windows *= 3 * readings[d].rows;
+  }
+  if (x.size() < values)
+    throw Error("a convolution over " + std::to_string(values) + " values needs more than " + std::to_string(x.size()));
+  Numbers rows(windows);
+  train::unfold(x.data(), 1, readings, channels, rows.data(), 1);
+  return rows;
+}
 
 namespace {
 

@@ -56,22 +56,24 @@ void set_size(const std::optional<std::string>& text, const char* flag, std::siz
   size = parse_count(*text, flag, 1, most);
 }
 
+bool has_blocks(const train::ModelShape& shape) {
+  return shape.kind == train::ModelKind::transformer || shape.kind == train::ModelKind::vision;
+}
+
 // What keeps attention scores small, and the norm of the blocks.
 void choose_attention(const TrainOptions& o, train::ModelShape& shape) {
   const char* flag = o.qk_norm ? "--qk-norm" : o.soft_cap ? "--soft-cap" : o.rms_norm ? "--rms-norm" : nullptr;
   if (flag == nullptr) return;
-  if (shape.kind == train::ModelKind::mlp)
+  if (!has_blocks(shape))
     throw narrow::Error(std::string(flag) +
-                        ": the model of this task has no attention and no norm; lm and fashion-vit "
-                        "have");
+                        ": the model of this task has no attention and no LayerNorm; lm and fashion-vit have");
   shape.qk_norm = o.qk_norm;
   shape.rms_norm = o.rms_norm;
   if (o.soft_cap) shape.soft_cap = parse_number(*o.soft_cap, "--soft-cap");
 }
 
 train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
-  const bool has_layers = shape.kind != train::ModelKind::mlp,
-             has_context = shape.kind == train::ModelKind::transformer;
+  const bool has_layers = has_blocks(shape), has_context = shape.kind == train::ModelKind::transformer;
   set_size(o.layers, "--layers", 64, has_layers, shape.layers);
   set_size(o.width, "--width", 4096, has_layers, shape.width);
   set_size(o.heads, "--heads", 256, has_layers, shape.heads);
@@ -86,7 +88,7 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
       begin = end + 1;
     }
   }
-  blame(o.heads ? "--heads" : o.width ? "--width" : "--task", [&] { check(shape); });
+  blame(o.heads ? "--heads" : o.hidden ? "--hidden" : o.width ? "--width" : "--task", [&] { check(shape); });
   return shape;
 }
 
@@ -143,6 +145,7 @@ std::uint64_t parse_every(const std::string& text) {
 
 void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--task", task, "TASK", "what is learned: digits, lm, fashion or fashion-vit (default digits)");
+  arguments.option("--model", model, "NAME", "digits, fashion: cnn, with convolutions and batch norm (default mlp)");
   arguments.option("--recipe", recipes, "LIST",
                    "names of --list-recipes and .json files, with commas (default fp32,bf16-amp,fp16-amp,"
                    "fp16-amp-noscale,fp16-pure,fp8-current)");
@@ -172,7 +175,8 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.flag("--qk-norm", qk_norm, "lm, fashion-vit: RMSNorm of every query and key");
   arguments.option("--soft-cap", soft_cap, "X", "lm, fashion-vit: attention scores become X tanh(score / X)");
   arguments.flag("--rms-norm", rms_norm, "lm, fashion-vit: RMSNorm instead of LayerNorm");
-  arguments.option("--hidden", hidden, "LIST", "digits, fashion: widths of the hidden layers, with commas");
+  arguments.option("--hidden", hidden, "LIST",
+                   "digits, fashion: widths of the hidden layers, with commas; cnn: channels (default 8,16)");
   arguments.option("--instrument", instrument, "every=N",
                    "every N steps: counts and exponents of all tensors, into DIR and the columns of the CSV");
   arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
@@ -189,7 +193,8 @@ void TrainOptions::declare(Arguments& arguments) {
 TrainPlan plan_training(const TrainOptions& o) {
   train::RunRequest common;
   common.task = blame("--task", [&] { return train::require_task(o.task.value_or("digits")); });
-  const train::TaskSettings own = train::settings_of(common.task);
+  const train::TaskSettings own = o.model ? blame("--model", [&] { return train::settings_of(common.task, *o.model); })
+                                          : train::settings_of(common.task);
   if (o.text && common.task != train::Task::lm) throw narrow::Error("--text: only lm learns a text");
   if (o.resume && !o.folder) throw narrow::Error("--resume: needs -o DIR, where the checkpoints are");
   if ((o.instrument || o.dump) && !o.folder)

@@ -12,7 +12,8 @@
 namespace app {
 
 struct TrainOptions {
-  std::optional<std::string> task, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip, loss_scaler;
+  std::optional<std::string> task, model, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip,
+      loss_scaler;
   std::optional<std::string> layers, width, heads, context, hidden, soft_cap, instrument, dump, ranks, reduce, order,
       micro_batches, accumulate, clip_order, schedule, warmup, schedule_counts;
   std::optional<std::string> print_recipe;

@@ -81,6 +81,11 @@ std::string model_text(const train::ModelShape& s) {
     for (const std::size_t n : s.hidden) text += "-" + std::to_string(n);
     return text + "-" + std::to_string(s.classes);
   }
+  if (s.kind == train::ModelKind::cnn) {
+    std::string text = "CNN of " + std::to_string(s.image) + "x" + std::to_string(s.image) + " images, channels 1";
+    for (const std::size_t n : s.hidden) text += "-" + std::to_string(n);
+    return text;
+  }
   std::string sizes = std::to_string(s.layers) + " layers, width " + std::to_string(s.width) + ", " +
                       std::to_string(s.heads) + " heads";
   if (s.rms_norm) sizes += ", RMSNorm";

@@ -3,7 +3,7 @@
 # reference.json into FOLDER (this one when not given). FP32 and FP64 on the CPU: no TF32, no autocast, one thread.
 #
 # The transformer is a small pre-norm GPT (exact-erf GELU, LayerNorm with bias, eps 1e-5, untied head without bias); the
-# MLP has ReLUs. Initial values are random everywhere, biases and norms included, so that no gradient is zero by symmetry.
+# MLP has ReLUs; the CNN has convolutions without bias, BatchNorm and ReLUs, and is recorded with channels last. Initial values are random everywhere, biases and norms included, so that no gradient is zero by symmetry.
 import gzip
 import io
 import json
@@ -94,6 +94,25 @@ class Digits(nn.Module):
         return functional.cross_entropy(self.layers[-1](x), batch[:, 64])
 
 
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolutions = nn.ModuleList([nn.Conv2d(1, 8, 3, padding=1, bias=False),
+                                           nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False)])
+        self.norms = nn.ModuleList([nn.BatchNorm2d(8), nn.BatchNorm2d(16)])
+        self.head = nn.Linear(256, 10)
+
+    def loss(self, batch):  # as above; the head sees the 16 channels of a place, then those of the next
+        x = batch[:, :64].to(self.head.weight.dtype).view(-1, 1, 8, 8) / 16
+        for convolution, norm in zip(self.convolutions, self.norms):
+            x = functional.relu(norm(convolution(x)))
+        return functional.cross_entropy(self.head(x.permute(0, 2, 3, 1).flatten(1)), batch[:, 64])
+
+
+def channels_last(p):  # [outputs, inputs, height, width] -> [outputs, height, width, inputs]
+    return p.permute(0, 2, 3, 1) if p.dim() == 4 else p
+
+
 def initialise(model, seed):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -104,7 +123,7 @@ def initialise(model, seed):
             elif p.dim() == 1:
                 p.copy_(0.05 * noise)
             else:
-                p.copy_((0.1 if isinstance(model, Transformer) else p.shape[1] ** -0.5) * noise)
+                p.copy_((0.1 if isinstance(model, Transformer) else p[0].numel() ** -0.5) * noise)
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
@@ -112,6 +131,9 @@ def restore(model, initial):
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(initial[name])
+    for norm in getattr(model, "norms", []):
+        norm.reset_running_stats()
+    model.train()
 
 
 def make_optimiser(model, kind):
@@ -125,7 +147,7 @@ def make_optimiser(model, kind):
     return torch.optim.AdamW(groups, foreach=False, **options)
 
 
-def curve(model, initial, batches, kind):  # the loss before each of the steps, and after the last one on batch 0
+def curve(model, initial, batches, kind):  # the loss before each of the steps, and after the last one on batch 0 (eval)
     restore(model, initial)
     optimiser, losses = make_optimiser(model, kind), []
     for batch in batches:
@@ -136,6 +158,7 @@ def curve(model, initial, batches, kind):  # the loss before each of the steps, 
             nn.utils.clip_grad_norm_(model.parameters(), OPTIMISERS[kind]["clip"])
         optimiser.step()
         losses.append(loss.item())
+    model.eval()
     with torch.no_grad():
         losses.append(model.loss(batches[0]).item())
     return losses
@@ -143,17 +166,21 @@ def curve(model, initial, batches, kind):  # the loss before each of the steps, 
 
 def record(task, model, batches, seed, tensors, results):
     initial = initialise(model, seed)
-    tensors.update({f"{task}.initial.{name}": value for name, value in initial.items()})
-    tensors[f"{task}.batches"] = batches.to(torch.uint8)
+    tensors.update({f"{task}.initial.{name}": channels_last(value) for name, value in initial.items()})
+    if task != "cnn":  # which sees those of the digits
+        tensors[f"{task}.batches"] = batches.to(torch.uint8)
     results[task] = {"losses": [], "curves": {}, "curves_float64": {}}
     for i in range(2):
         model.zero_grad()
         loss = model.loss(batches[i])
         loss.backward()
         results[task]["losses"].append(loss.item())
-        tensors.update({f"{task}.gradient.{i}.{name}": p.grad.clone() for name, p in model.named_parameters()})
+        tensors.update(
+            {f"{task}.gradient.{i}.{name}": channels_last(p.grad.clone()) for name, p in model.named_parameters()})
     for kind in OPTIMISERS:
         results[task]["curves"][kind] = curve(model, initial, batches, kind)
+        tensors.update({f"{task}.after.{kind}.{name}": value.clone()
+                        for name, value in model.named_buffers() if "running" in name})
         # The same run in FP64 from the same start: how far FP32 itself moves a curve.
         results[task]["curves_float64"][kind] = curve(model.double(), initial, batches, kind)
         model.float()
@@ -181,10 +208,11 @@ def main():
     tensors = {}
     record("lm", Transformer(), text_batches(), 1, tensors, results)
     record("digits", Digits(), digit_batches(), 2, tensors, results)
+    record("cnn", Cnn(), digit_batches(), 3, tensors, results)
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     save_file(tensors, folder / "reference.safetensors", metadata={"torch": torch.__version__, "device": "cpu"})
     (folder / "reference.json").write_text(json.dumps(results, indent=1) + "\n")
-    for task in ("lm", "digits"):
+    for task in ("lm", "digits", "cnn"):
         for kind in OPTIMISERS:
             single, double = results[task]["curves"][kind], results[task]["curves_float64"][kind]
             worst = max(abs(a - b) for a, b in zip(single, double))

@@ -121,6 +121,14 @@ TEST_CASE("analysis: what stochastic rounding cannot show is told from what few 
 TEST_CASE("analysis: operation_policy ranks an overflow above any error") {
   const Outcome o = test::run_experiment("operation_policy", {});
   CHECK(has(o.finding, "the worst (log of probabilities) would be 0.22 % Inf or NaN in FP16"));
+  const auto row = [&](const std::string& name) {
+    for (const std::vector<narrow::Cell>& cells : o.tables[0].rows)
+      if (cells[0] == narrow::Cell{name}) return cells;
+    return std::vector<narrow::Cell>(4);
+  };
+  CHECK(row("convolution 3d, FP32 sums")[1] == narrow::Cell{std::string("FP16")});
+  CHECK(row("dot of 4096")[1] == narrow::Cell{std::string("the widest of its inputs")});
+  CHECK(row("running variance")[2] == narrow::Cell{std::string("batch_norm")});
 }
 
 // The exact tail, integrated over the length of the query, gives a median of 212.79 for sigma = 2, and 65520 at 35.095.

@@ -84,3 +84,34 @@ TEST_CASE("analysis: products with FP32 sums err by the format's epsilon and nar
     CHECK(narrow_sums > 3 * wide);
   }
 }
+
+// Windows of a line of 4 places with 2 channels, and of a square of 3 places a side, by hand.
+TEST_CASE("analysis: windows are what a kernel of three sees") {
+  CHECK(windows_of(Numbers{1, 2, 3, 4, 5, 6, 7, 8}, 1, 4, 2) == Numbers{1, 2, 3, 4, 5, 6, 3, 4, 5, 6, 7, 8});
+  CHECK(windows_of(Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9}, 2, 3, 1) == Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(windows_of(Numbers(64, 1), 3, 4, 1) == Numbers(8 * 27, 1));
+  CHECK_THROWS_AS(windows_of(Numbers(7, 1), 1, 4, 2), narrow::Error);
+}
+
+TEST_CASE("analysis: batch norm is over the rows, and its running statistics come to rest") {
+  const Numbers y = batch_norm_of(Numbers{1, 10, 3, 30}, 2, {});  // two channels
+  REQUIRE(y.size() == 4);
+  CHECK(std::fabs(y[1] - 1 / std::sqrt(1 + 1e-5)) < 1e-15);
+  CHECK(std::fabs(y[3] - 10 / std::sqrt(100 + 1e-5)) < 1e-15);
+  Numbers x;
+  for (int i = 0; i < 8; ++i) x.push_back(i % 2 == 0 ? 0.5 : 1.5);  // mean 1, variance 2 / 7
+  CHECK(std::fabs(running_of(x, 1, Statistic::mean, 300, {})[0] - 1) < 1e-12);
+  CHECK(std::fabs(running_of(x, 1, Statistic::variance, 300, {})[0] - 2.0 / 7) < 1e-12);
+  // Where they stand still when every operation is rounded; PyTorch's conversions say the same.
+  constexpr Format e5m2 = "e5m2"_fmt;
+  CHECK(running_of(x, 1, Statistic::mean, 300, {&fp16})[0] == 1 - 3 * 0x1p-11);
+  CHECK(running_of(x, 1, Statistic::mean, 300, {&e5m2})[0] == 0.375);
+  CHECK(std::isnan(running_of(Numbers{1, 2}, 2, Statistic::variance, 3, {})[0]));  // one row has no variance
+}
+
+TEST_CASE("analysis: a dot product and a mean squared error are their formulas") {
+  CHECK(dot_of(Numbers{1, 2, 3, 4}, Numbers{5, 6, 7, 8}, 2, {}) == Numbers{17, 53});
+  CHECK(mse_of(Numbers{1, 2, 3, 4}, Numbers{5, 6, 7, 6}, 2, {}) == Numbers{16, 10});
+  CHECK(mse_of(Numbers{300}, Numbers{0}, 1, {&fp16})[0] == HUGE_VAL);
+  CHECK_THROWS_AS(dot_of(Numbers{1}, Numbers{1, 2}, 1, {}), narrow::Error);
+}

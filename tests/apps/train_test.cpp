@@ -43,6 +43,20 @@ TEST_CASE("apps: train compares recipes from the same start") {
   CHECK(rows[2]["first_nonfinite"] == "step 0: update of layers.0.weight");
 }
 
+TEST_CASE("apps: train --model cnn trains convolutions on images and is refused elsewhere") {
+  const std::vector<std::string> request = {"train", "--model", "cnn", "--recipe", "fp32,mxfp8", "--steps", "6"};
+  const Ran ran = run(request);
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "digits: CNN of 8x8 images, channels 1-8-16, 3842 parameters, batch 64, 6 steps of AdamW"));
+  CHECK(narrow_json(request)[1]["final_loss"].get<double>() < 2.3);  // log 10 at the start
+  check_refused({"train", "--task", "lm", "--model", "cnn"}, {"--model", "'cnn'", "accepted: transformer"});
+  check_refused({"train", "--model", "resnet"}, {"--model", "'resnet'", "accepted: mlp cnn"});
+  check_refused({"train", "--model", "cnn", "--hidden", "0"}, {"--hidden"});
+  check_refused({"train", "--model", "cnn", "--layers", "2"}, {"--layers"});
+  check_refused({"train", "--model", "cnn", "--hidden", "2,2,2,2,2", "--batch", "1", "--recipe", "fp32"},
+                {"norms.3", "one value a channel has no variance"});
+}
+
 TEST_CASE("apps: train shows the spread over seeds") {
   const Ran ran = run({"train", "--recipe", "fp32", "--steps", "5", "--seed", "1,2,3"});
   CHECK(ran.status == 0);

@@ -22,6 +22,7 @@ TEST_CASE("train: a run that goes on from a checkpoint has the bits of one that 
   for (const char* recipe : {"fp32", "fp16-amp", "bf16-pure-stochastic", "bf16-pure-kahan", "fp8-delayed"})
     requests.push_back(digits_request(recipe, 12));
   requests.push_back(small_lm_request("fp8-delayed", 12));
+  for (const char* recipe : {"fp8-delayed", "bf16-pure-stochastic"}) requests.push_back(test::cnn_request(recipe, 12));
   requests.push_back(digits_request("fp16-amp", 12));
   requests.back().recipe.loss_scaler = "megatron:init=2^30:growth-interval=3";  // skips, and has a memory of its own
   requests.push_back(digits_request("bf16-pure-stochastic", 12));

@@ -80,4 +80,10 @@ TEST_CASE("train: gradients of the vision transformer are central differences") 
   check_gradients(s, image_batch(3, s.image * s.image, s.classes));
 }
 
+TEST_CASE("train: gradients of the convolutional model are central differences") {
+  ModelShape s;
+  s.kind = ModelKind::cnn, s.hidden = {3, 4, 2}, s.image = 7, s.classes = 4;
+  check_gradients(s, image_batch(4, s.image * s.image, s.classes));
+}
+
 }  // namespace narrow::train

@@ -134,6 +134,8 @@ TEST_CASE("train: sizes that are zero or do not divide are refused") {
   CHECK(says(shape_problem([](ModelShape& s) { s.soft_cap = HUGE_VAL; }), "the soft cap must be 0"));
   CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::vision, s.patch = 5; }), "patches of 5"));
   CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::mlp, s.hidden = {4, 0}; }), "hidden layer 0"));
+  CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::cnn, s.hidden = {}; }), "number of convolutions 0"));
+  CHECK(says(shape_problem([](ModelShape& s) { s.kind = ModelKind::cnn, s.hidden = {0}; }), "channels 0"));
 }
 
 TEST_CASE("train: a batch that does not fit is refused") {

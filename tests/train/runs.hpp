@@ -14,6 +14,13 @@ inline narrow::train::RunRequest digits_request(const std::string& recipe, std::
   return request;
 }
 
+inline narrow::train::RunRequest cnn_request(const std::string& recipe, std::uint64_t steps = 5) {
+  narrow::train::RunRequest request = digits_request(recipe, steps);
+  request.shape = narrow::train::settings_of(request.task, "cnn").shape;
+  request.batch = 16;
+  return request;
+}
+
 // A transformer that takes milliseconds.
 inline narrow::train::RunRequest small_lm_request(const std::string& recipe, std::uint64_t steps = 5) {
   narrow::train::RunRequest request = digits_request(recipe, steps);
@@ -38,14 +45,13 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 // Parameters, moments, memory of the scales and rows, bit for bit.
 inline bool same_state(const narrow::train::TrainingState& a, const narrow::train::TrainingState& b) {
-  bool same = a.parameters.size() == b.parameters.size() && a.quantisers.size() == b.quantisers.size() &&
+  bool same = a.parameters.size() == b.parameters.size() && a.layers.size() == b.layers.size() &&
               a.rows.size() == b.rows.size() && a.optimiser_steps == b.optimiser_steps;
   for (std::size_t k = 0; same && k < a.parameters.size(); ++k)
     same = same_bits(a.parameters[k], b.parameters[k]) && same_bits(a.moments[k].first, b.moments[k].first) &&
            same_bits(a.moments[k].second, b.moments[k].second) &&
            same_bits(a.moments[k].compensation, b.moments[k].compensation);
-  for (std::size_t k = 0; same && k < a.quantisers.size(); ++k)
-    same = same_bits(a.quantisers[k].values, b.quantisers[k].values);
+  for (std::size_t k = 0; same && k < a.layers.size(); ++k) same = same_bits(a.layers[k].values, b.layers[k].values);
   for (std::size_t i = 0; same && i < a.rows.size(); ++i) {
     const narrow::train::StepRow &x = a.rows[i], &y = b.rows[i];
     same =

@@ -10,17 +10,17 @@ using namespace narrow::train;
 TEST_CASE("train: short runs end in the same bits on every machine") {
   struct Row {
     const char* recipe;
-    std::uint32_t digits, lm;
+    std::uint32_t digits, lm, cnn;
   };
   constexpr Row rows[] = {
-      {"fp32", 0x924558a0, 0x94c0f8d5},
-      {"fp16-amp", 0x462d374f, 0x7179155d},
-      {"bf16-pure-stochastic", 0xaa121956, 0xc7d37d8d},
-      {"fp8-current", 0x051259cc, 0xfcb6fc15},
-      {"fp8-delayed", 0xa58e075b, 0xc032bbef},
-      {"mxfp8", 0x7760ac89, 0x0e652029},
-      {"fp16-amp-norm", 0x462d374f, 0x1f660367},
-      {"bf16-hopper", 0x725b177c, 0xfa578d64},
+      {"fp32", 0x924558a0, 0x94c0f8d5, 0},
+      {"fp16-amp", 0x462d374f, 0x7179155d, 0},
+      {"bf16-pure-stochastic", 0xaa121956, 0xc7d37d8d, 0},
+      {"fp8-current", 0x051259cc, 0xfcb6fc15, 0},
+      {"fp8-delayed", 0xa58e075b, 0xc032bbef, 0},
+      {"mxfp8", 0x7760ac89, 0x0e652029, 0},
+      {"fp16-amp-norm", 0x462d374f, 0x1f660367, 0},
+      {"bf16-hopper", 0x725b177c, 0xfa578d64, 0},
   };
   const auto checksum = [](const RunRequest& request) {
     Trainer trainer(request);
@@ -34,5 +34,6 @@ TEST_CASE("train: short runs end in the same bits on every machine") {
     CAPTURE(std::string(row.recipe));
     CHECK(checksum(test::digits_request(row.recipe, 8)) == row.digits);
     CHECK(checksum(test::small_lm_request(row.recipe, 4)) == row.lm);
+    CHECK(checksum(test::cnn_request(row.recipe, 4)) == row.cnn);
   }
 }

@@ -62,7 +62,7 @@ TEST_CASE("train: a restored state continues with the same bits") {
     return loss;
   };
   for (std::uint64_t step = 0; step < 5; ++step) run(*model, step);
-  const std::vector<QuantiserState> saved = model->states();
+  const std::vector<LayerState> saved = model->states();
   CHECK(saved.size() == 6);  // two linear layers (the third is logits), three operands each
   const float expected = run(*model, 7);
   const auto other = make_model<float>(shape(), delayed_policy(), 1);
@@ -74,7 +74,7 @@ TEST_CASE("train: a restored state continues with the same bits") {
 
 TEST_CASE("train: a state that is none of the model is refused") {
   const auto model = make_model<float>(shape(), delayed_policy(), 1);
-  std::vector<QuantiserState> states = model->states();
+  std::vector<LayerState> states = model->states();
   CHECK_THROWS_AS(model->restore({}), Error);
   states.front().name = "other";
   CHECK_THROWS_AS(model->restore(states), Error);

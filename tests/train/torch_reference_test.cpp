@@ -1,5 +1,6 @@
-// The FP32 path against PyTorch: losses and gradients of two batches, and 50 steps of every optimiser, from the
-// recording in data/train (record_reference.py says how it was made).
+// The FP32 path against PyTorch: losses and gradients of two batches, and 50 steps of every optimiser (with the running
+// statistics of batch norm that they leave), from the recording in data/train (record_reference.py says how it was
+// made).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -67,9 +68,18 @@ class RecordedBatches : public Dataset {
   std::vector<Batch> batches_;
 };
 
-RunRequest request_of(Task task, const OptimiserSettings& optimiser) {
+// What was recorded: the prefix of its names, and the task whose batches it sees.
+struct Recorded {
+  std::string name;
+  Task task;
+};
+const Recorded recorded[] = {{"lm", Task::lm}, {"digits", Task::digits}, {"cnn", Task::digits}};
+
+RunRequest request_of(const Recorded& of, const OptimiserSettings& optimiser) {
+  const Task task = of.task;
   RunRequest request;
   request.task = task;
+  if (of.name == "cnn") request.shape = settings_of(task, "cnn").shape;
   request.steps = recording().json["steps"].get<std::uint64_t>();
   request.optimiser = optimiser;
   if (task == Task::lm) {
@@ -86,9 +96,9 @@ RunRequest request_of(Task task, const OptimiserSettings& optimiser) {
   return request;
 }
 
-void set_initial_values(Model<float>& model, Task task) {
+void set_initial_values(Model<float>& model, const std::string& name) {
   for (Parameter<float>* p : model.parameters()) {
-    const std::vector<float> values = recording().values(std::string(name_of(task)) + ".initial." + p->name);
+    const std::vector<float> values = recording().values(name + ".initial." + p->name);
     REQUIRE(values.size() == p->value.size());
     p->value.data = values;
   }
@@ -115,15 +125,15 @@ OptimiserSettings settings_from(const std::string& kind) {
 }  // namespace
 
 TEST_CASE("train: losses and gradients are PyTorch's") {
-  for (const Task task : {Task::lm, Task::digits}) {
-    CAPTURE(std::string(name_of(task)));
-    Trainer trainer(request_of(task, {}));
-    set_initial_values(trainer.model(), task);
+  for (const Recorded& of : recorded) {
+    CAPTURE(of.name);
+    Trainer trainer(request_of(of, {}));
+    set_initial_values(trainer.model(), of.name);
     for (std::uint64_t i = 0; i < 2; ++i) {
-      const std::string prefix = std::string(name_of(task)) + ".gradient." + std::to_string(i) + ".";
+      const std::string prefix = of.name + ".gradient." + std::to_string(i) + ".";
       const float loss = trainer.model().forward(trainer.request().data->training_batch(0, i, 0));
       trainer.model().backward(1);
-      const double theirs = recording().json[std::string(name_of(task))]["losses"][i];
+      const double theirs = recording().json[of.name]["losses"][i];
       CHECK(std::abs(static_cast<double>(loss) - theirs) <= loss_tolerance);
       std::vector<float> all;
       for (const Parameter<float>* p : trainer.model().parameters())
@@ -140,19 +150,26 @@ TEST_CASE("train: losses and gradients are PyTorch's") {
 }
 
 TEST_CASE("train: fifty steps of SGD and AdamW follow PyTorch's loss curves") {
-  for (const Task task : {Task::lm, Task::digits})
+  for (const Recorded& of : recorded)
     for (const char* kind : {"sgd", "adamw", "adamw-clipped"}) {
-      Trainer trainer(request_of(task, settings_from(kind)));
-      set_initial_values(trainer.model(), task);
+      Trainer trainer(request_of(of, settings_from(kind)));
+      set_initial_values(trainer.model(), of.name);
       while (!trainer.finished()) trainer.step();
       const RunResult result = trainer.result();
-      const Json& curve = recording().json[std::string(name_of(task))]["curves"][kind];
+      const Json& curve = recording().json[of.name]["curves"][kind];
       REQUIRE(curve.size() == result.rows.size() + 1);
       double worst = std::abs(*result.held_out_loss - curve.back().get<double>());
       for (std::size_t i = 0; i < result.rows.size(); ++i)
         worst = std::max(worst, std::abs(result.rows[i].loss - curve[i].get<double>()));
-      CAPTURE(std::string(name_of(task)));
+      CAPTURE(of.name);
       CAPTURE(std::string(kind));
       CHECK(worst <= loss_tolerance);
+      for (const LayerState& state : trainer.model().states()) {
+        const std::vector<float> theirs = recording().values(of.name + ".after." + kind + "." + state.name);
+        std::vector<float> difference(theirs.size());
+        for (std::size_t k = 0; k < theirs.size(); ++k) difference[k] = state.values[k] - theirs[k];
+        CAPTURE(state.name);
+        CHECK(norm(difference) <= loss_tolerance * norm(theirs));
+      }
     }
 }

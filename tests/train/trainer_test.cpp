@@ -40,6 +40,22 @@ std::uint64_t overflow_of(const StepReport& report, const std::string& tensor) {
 
 }  // namespace
 
+// The step that found an Inf is computed again to see where; the running statistics must not see it twice.
+TEST_CASE("train: a step that is traced changes the running statistics once") {
+  RunRequest request = test::cnn_request("fp16-amp");
+  request.recipe.loss_scaler = "torch:init=2^60";
+  Trainer trainer(request);
+  Batch first;
+  trainer.step([&](Model<float>&, Batch& batch) { first = batch; });
+  REQUIRE(trainer.rows()[0].found_inf);
+  const auto model = make_model<float>(*trainer.request().shape, request.recipe.policy, request.seed);
+  model->set_step(request.seed, 0);
+  model->forward(first);
+  const std::vector<LayerState> expected = model->states(), states = trainer.model().states();
+  REQUIRE(states.size() == 4);
+  for (std::size_t k = 0; k < 4; ++k) CHECK(test::same_bits(states[k].values, expected[k].values));
+}
+
 TEST_CASE("train: the MLP learns the digits in FP32") {
   const RunResult result = run_training(digits_request("fp32", 300));
   CHECK(result.rows.size() == 300);

@@ -172,7 +172,7 @@ void write_checkpoint(const std::string& path, Trainer& trainer) {
     pack.add("parameter." + parameters[k]->name, state.parameters[k], shape_of(parameters[k]->value));
     add_moments(pack, *parameters[k], state.moments[k]);
   }
-  for (const QuantiserState& q : state.quantisers) pack.add("quantiser." + q.name, q.values);
+  for (const LayerState& s : state.layers) pack.add("state." + s.name, s.values);
   std::vector<std::uint8_t> found_inf;
   for (const StepRow& row : state.rows) found_inf.push_back(row.found_inf);
   pack.add("found_inf", "U8", {found_inf.size()}, std::as_bytes(std::span(found_inf)));
@@ -202,10 +202,10 @@ void read_checkpoint(const std::string& path, Trainer& trainer) {
     state.moments.push_back({moment("first.", fresh.moments[k].first), moment("second.", fresh.moments[k].second),
                              moment("compensation.", fresh.moments[k].compensation)});
   }
-  for (const QuantiserState& q : fresh.quantisers) {
-    const narrow::Tensor* tensor = file.find("quantiser." + q.name);  // a history grows
-    if (tensor == nullptr) fail(path, "a checkpoint of this run has a tensor 'quantiser." + q.name + "'");
-    state.quantisers.push_back({q.name, read_tensor<float>(file, "quantiser." + q.name, tensor->values())});
+  for (const LayerState& s : fresh.layers) {
+    const narrow::Tensor* tensor = file.find("state." + s.name);  // a history grows
+    if (tensor == nullptr) fail(path, "a checkpoint of this run has a tensor 'state." + s.name + "'");
+    state.layers.push_back({s.name, read_tensor<float>(file, "state." + s.name, tensor->values())});
   }
   try {
     const Json progress = Json::parse(metadata_of(file, "progress"));

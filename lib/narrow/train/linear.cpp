@@ -1,6 +1,5 @@
 #include "narrow/train/linear.hpp"
 
-#include "narrow/train/column_sums.hpp"
 #include "narrow/train/product.hpp"
 
 namespace narrow::train {
@@ -16,11 +15,7 @@ Linear<T>::Linear(Store<T>& store, const std::string& name, std::size_t inputs, 
       roles_(store, name, options.operation),
       weights_(store.quantiser(name, options.operation, Role::weights)),
       weight_gradients_(store.quantiser(name, options.operation, Role::weight_gradients)) {
-  if (!options.has_bias) return;
-  bias_ = &store.parameter(name + ".bias", {outputs}, Start::constant(0));
-  // A bias is added to the output and is of its format.
-  bias_values_ = &store.quantiser(name + ".bias", options.operation, Role::output);
-  bias_gradients_ = &store.quantiser(name + ".bias", options.operation, Role::weight_gradients);
+  if (options.has_bias) bias_.emplace(store, name + ".bias", outputs, options.operation);
 }
 
 template <class T>
@@ -31,22 +26,8 @@ void Linear<T>::forward(const Tensor<T>& x, Tensor<T>& y) {
   weights_.keep(weight_.value.span(), outputs_, inputs_, store_.step);
   product(policy_.forward, roles_.activations.over_cols(store_.step), weights_.over_cols(store_.step),
           matrix(y.data.data(), rows, outputs_), store_.step.threads);
-  if (bias_ != nullptr) add_bias(y);
+  if (bias_) bias_->add_to(y);
   roles_.output.round(y.span(), store_.step);
-}
-
-template <class T>
-void Linear<T>::add_bias(Tensor<T>& y) {
-  bias_values_->keep(bias_->value.span(), 1, outputs_, store_.step);
-  const T* b = bias_values_->kept().data();
-  with_arithmetic<T>(policy_.arithmetic, [&](const auto& r) {
-    parallel_parts(y.rows(), rows_a_part(outputs_), store_.step.threads, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i)
-        for_elements<T>(outputs_, r, [&](std::size_t j, auto kind) {
-          put(y.row(i) + j, r(r(take(y.row(i) + j, kind)) + take(b + j, kind)));
-        });
-    });
-  });
 }
 
 template <class T>
@@ -63,15 +44,7 @@ void Linear<T>::backward(const Tensor<T>& dy, Tensor<T>* dx) {
   product(policy_.wgrad, roles_.gradients.over_rows(step), roles_.activations.over_rows(step),
           matrix(weight_.gradient.data.data(), outputs_, inputs_), step.threads);
   weight_gradients_.round(weight_.gradient.span(), step);
-  if (bias_ == nullptr) return;
-  // Scaled operands are for products: the bias sees the gradient as it came.
-  const bool scaled = policy_.gradients.scaling != Scaling::none;
-  const T* g = scaled ? dy.data.data() : roles_.gradients.kept().data();
-  with_arithmetic<T>(policy_.arithmetic, [&](const auto& r) {
-    column_sums<T>(rows, outputs_, r, bias_->gradient.data.data(), step.threads,
-                   [&](std::size_t at, auto kind) { return take(g + at, kind); });
-  });
-  bias_gradients_->round(bias_->gradient.span(), step);
+  if (bias_) bias_->backward(dy, roles_.gradients);
 }
 
 template class Linear<float>;

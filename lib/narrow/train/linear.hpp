@@ -2,7 +2,7 @@
 //   dx = dy W      dW = dy^T x      db = sum of the rows of dy, first to last
 #pragma once
 
-#include "narrow/train/store.hpp"
+#include "narrow/train/bias.hpp"
 
 namespace narrow::train {
 
@@ -26,16 +26,13 @@ class Linear {
   }
 
  private:
-  void add_bias(Tensor<T>& y);
-
   Store<T>& store_;
   const OperationPolicy& policy_;
   std::size_t inputs_, outputs_;
   Parameter<T>& weight_;
-  Parameter<T>* bias_ = nullptr;
   Roles<T> roles_;
   Quantiser<T>&weights_, &weight_gradients_;
-  Quantiser<T>*bias_values_ = nullptr, *bias_gradients_ = nullptr;
+  std::optional<Bias<T>> bias_;
 };
 
 }  // namespace narrow::train

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "narrow/base/error.hpp"
+#include "narrow/train/cnn.hpp"
 #include "narrow/train/mlp.hpp"
 #include "narrow/train/transformer.hpp"
 #include "narrow/train/vision.hpp"
@@ -52,6 +53,11 @@ void check(const ModelShape& s) {
       if (s.image % s.patch != 0)
         throw Error("model: an image of " + std::to_string(s.image) + " does not divide into patches of " +
                     std::to_string(s.patch));
+      return;
+    case ModelKind::cnn:
+      check_size("image", s.image, 1024);
+      check_size("number of convolutions", s.hidden.size(), 16);
+      for (const std::size_t channels : s.hidden) check_size("convolution of channels", channels, 4096);
   }
 }
 
@@ -62,6 +68,7 @@ std::unique_ptr<Model<T>> make_model(const ModelShape& shape, const Policy& poli
   switch (shape.kind) {
     case ModelKind::mlp: return std::make_unique<Mlp<T>>(shape, policy, seed);
     case ModelKind::vision: return std::make_unique<Vision<T>>(shape, policy, seed);
+    case ModelKind::cnn: return std::make_unique<Cnn<T>>(shape, policy, seed);
     case ModelKind::transformer: break;
   }
   return std::make_unique<Transformer<T>>(shape, policy, seed);

@@ -2,6 +2,7 @@
 // precision, is decided when it is made.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,13 +15,15 @@
 
 namespace narrow::train {
 
-enum class ModelKind : std::uint8_t { mlp, transformer, vision };
+enum class ModelKind : std::uint8_t { mlp, transformer, vision, cnn };
+inline constexpr std::array<std::string_view, 4> model_names = {"mlp", "transformer", "vision", "cnn"};
+constexpr std::string_view name_of(ModelKind k) noexcept { return model_names[static_cast<std::size_t>(k)]; }
 
 // Sizes of a model; each kind reads its own.
 struct ModelShape {
   ModelKind kind = ModelKind::mlp;
 
-  // mlp: inputs, hidden layers with ReLU, classes. vision: classes.
+  // mlp: inputs, hidden layers with ReLU, classes. vision: classes. cnn: channels of its convolutions, classes.
   std::size_t inputs = 64;
   std::vector<std::size_t> hidden = {128, 128};
   std::size_t classes = 10;
@@ -34,7 +37,7 @@ struct ModelShape {
   // transformer
   std::size_t context = 128, vocabulary = 256;
 
-  // vision: square images cut into square patches
+  // vision, cnn: square images. vision: cut into square patches
   std::size_t image = 28, patch = 4;
 };
 // Throws Error for sizes that are zero or do not divide.
@@ -49,9 +52,10 @@ struct Batch {
   std::vector<std::int32_t> targets;
 };
 
-// Memory of a quantiser between steps (delayed scaling), as a checkpoint keeps it.
-struct QuantiserState {
-  std::string name;  // tensor and role: "blocks.0.mlp.up.weights"
+// What a model remembers between steps beside its parameters, as a checkpoint keeps it: the scales of delayed scaling
+// (tensor and role: "blocks.0.mlp.up.weights"), the running statistics of batch norm ("norms.0.running_mean").
+struct LayerState {
+  std::string name;
   std::vector<float> values;
 };
 
@@ -66,6 +70,8 @@ class Model {
   virtual void set_step(std::uint64_t seed, std::uint64_t number) = 0;
   virtual void set_observer(Observer* observer) = 0;  // nullptr: nobody; must outlive the step
   virtual void set_threads(int threads) = 0;          // 0: the default; the bits do not depend on it
+  // false: forward is for evaluation, with the running statistics of batch norm, which stay as they are.
+  virtual void set_training(bool is_training) = 0;
 
   // The mean loss over the targets. Throws Error for a batch that does not fit.
   virtual T forward(const Batch& batch) = 0;
@@ -79,8 +85,8 @@ class Model {
   // Multiplications of one forward and backward in matrix products.
   virtual std::uint64_t multiply_adds(std::size_t batch_size) const = 0;
 
-  virtual std::vector<QuantiserState> states() const = 0;
-  virtual void restore(const std::vector<QuantiserState>& states) = 0;  // Error for names or sizes that do not fit
+  virtual std::vector<LayerState> states() const = 0;
+  virtual void restore(const std::vector<LayerState>& states) = 0;  // Error for names or sizes that do not fit
 };
 
 // Watches a model for as long as it lives, also when forward throws on the way: an observer may die with the step.
@@ -96,12 +102,13 @@ class Watching {
 };
 
 // Parameters are drawn from seed: N(0, 0.02) for matrices and embeddings of transformers, projections back into the
-// residual stream divided by sqrt(2 layers); an MLP's matrices uniform within 1 / sqrt(inputs); biases 0, norms 1.
+// residual stream divided by sqrt(2 layers); an MLP's and a CNN's uniform within 1 / sqrt(terms); biases 0, norms 1.
 //
 // Names. transformer: token_embedding, position_embedding, blocks.N.norm1, blocks.N.attention.{query,key,value,output},
 // blocks.N.norm2, blocks.N.mlp.{up,down}, final_norm, head (no bias); each with .weight and .bias; with qk_norm also
 // blocks.N.attention.{query_norm,key_norm}.weight. mlp: layers.N. vision: patch_embedding, position_embedding, then as
-// above. Linear weights are [outputs, inputs].
+// above. cnn: convolutions.N.weight, norms.N, head. Linear weights are [outputs, inputs], those of convolutions
+// [outputs, kernel..., inputs].
 template <class T>
 std::unique_ptr<Model<T>> make_model(const ModelShape& shape, const Policy& policy, std::uint64_t seed);
 

@@ -14,25 +14,41 @@
 
 namespace narrow::train {
 
-// What a model is made of. linear, scores, context and logits are matrix products; the rest works element by element.
+// What a model is made of: a row here and in the table below.
 enum class Operation : std::uint8_t {
-  embedding,   // rows of the tables, added
-  norm,        // LayerNorm, RMSNorm, also those of queries and keys
-  linear,      // x W^T + b, but for the last
-  activation,  // GELU, ReLU
-  scores,      // Q K^T
-  scale,       // scores / sqrt(width of a head)
-  soft_cap,    // cap * tanh(scores / cap)
-  softmax,     // over what a position may see
-  context,     // P V
-  residual,    // x + f(x)
-  logits,      // the last linear
-  loss         // cross entropy
+  embedding,    // rows of the tables, added
+  norm,         // LayerNorm, RMSNorm, also those of queries and keys
+  batch_norm,   // over the batch, with running statistics
+  linear,       // x W^T + b, but for the last
+  convolution,  // the same of every window of x
+  activation,   // GELU, ReLU
+  scores,       // Q K^T
+  scale,        // scores / sqrt(width of a head)
+  soft_cap,     // cap * tanh(scores / cap)
+  softmax,      // over what a position may see
+  context,      // P V
+  residual,     // x + f(x)
+  logits,       // the last linear
+  loss          // cross entropy
 };
-inline constexpr std::size_t operation_count = 12;
-inline constexpr std::array<std::string_view, operation_count> operation_names = {
-    "embedding", "norm",    "linear",  "activation", "scores", "scale",
-    "soft_cap",  "softmax", "context", "residual",   "logits", "loss"};
+// A product is one of matrices, the others work element by element; only what has weights has their two roles;
+// arithmetic is all but a product (linear, convolution and logits add a bias).
+struct OperationRow {
+  std::string_view name;
+  bool is_product, has_weights, has_arithmetic;
+};
+inline constexpr OperationRow operation_table[] = {
+    {"embedding", false, true, true}, {"norm", false, true, true},       {"batch_norm", false, true, true},
+    {"linear", true, true, true},     {"convolution", true, true, true}, {"activation", false, false, true},
+    {"scores", true, false, false},   {"scale", false, false, true},     {"soft_cap", false, false, true},
+    {"softmax", false, false, true},  {"context", true, false, false},   {"residual", false, false, true},
+    {"logits", true, true, true},     {"loss", false, false, true}};
+inline constexpr std::size_t operation_count = std::size(operation_table);
+inline constexpr auto operation_names = [] {
+  std::array<std::string_view, operation_count> names;
+  for (std::size_t i = 0; i < operation_count; ++i) names[i] = operation_table[i].name;
+  return names;
+}();
 
 // Which tensor of an operation. The first three are what it takes in, the others what it gives out:
 //   forward   y  = f(activations, weights)             -> output
@@ -124,18 +140,14 @@ constexpr std::string_view name_of(Operation o) noexcept { return operation_name
 constexpr std::string_view name_of(Role r) noexcept { return role_names[static_cast<std::size_t>(r)]; }
 constexpr std::string_view name_of(Scaling s) noexcept { return scaling_names[static_cast<std::size_t>(s)]; }
 constexpr std::string_view name_of(Accumulation a) noexcept { return accumulation_names[static_cast<std::size_t>(a)]; }
-constexpr bool is_product(Operation o) noexcept {
-  return o == Operation::linear || o == Operation::scores || o == Operation::context || o == Operation::logits;
-}
+constexpr const OperationRow& row_of(Operation o) noexcept { return operation_table[static_cast<std::size_t>(o)]; }
+constexpr bool is_product(Operation o) noexcept { return row_of(o).is_product; }
 
-// Which roles an operation reads. Only these have parameters; the two operands of attention's products are activations.
+// Which roles an operation reads. The two operands of attention's products are activations.
 constexpr bool has_role(Operation o, Role r) noexcept {
-  const bool has_weights =
-      o == Operation::embedding || o == Operation::norm || o == Operation::linear || o == Operation::logits;
-  return has_weights || (r != Role::weights && r != Role::weight_gradients);
+  return row_of(o).has_weights || (r != Role::weights && r != Role::weight_gradients);
 }
-// Whether it computes anything but a product (linear and logits add a bias).
-constexpr bool has_arithmetic(Operation o) noexcept { return o != Operation::scores && o != Operation::context; }
+constexpr bool has_arithmetic(Operation o) noexcept { return row_of(o).has_arithmetic; }
 
 // Throws Error when a policy cannot be computed: a model whose operands are of other formats, a scaling where there is
 // no product, a plan that the model cannot follow, a cast that would be ignored.

@@ -18,6 +18,7 @@ struct Step {
   std::uint64_t seed = 0, number = 0;
   Observer* observer = nullptr;
   int threads = 0;
+  bool is_training = true;  // else evaluation: batch norm takes its running statistics
 };
 
 // A matrix as products take it: values in the role's format, and what the product is multiplied by afterwards.

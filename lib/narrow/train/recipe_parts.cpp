@@ -43,6 +43,8 @@ Policy autocast(const Format& format) {
   for (const Operation o : products) set_all_roles(policy[o], {.format = format});
   for (const Operation o : {Operation::scale, Operation::soft_cap, Operation::activation})
     set_all_roles(policy[o], {.format = format});
+  OperationPolicy& norm = policy[Operation::batch_norm];
+  norm.activations = norm.gradients = norm.output = norm.input_gradients = {.format = format};
   return policy;
 }
 
@@ -56,7 +58,8 @@ Policy pure(const Format& format) {
 
 Policy fp8_linears(const Precision& weights, const Precision& activations, const Precision& gradients) {
   Policy policy = autocast("bf16"_fmt);
-  set_operands(policy[Operation::linear], weights, activations, gradients);
+  for (const Operation o : {Operation::linear, Operation::convolution})
+    set_operands(policy[o], weights, activations, gradients);
   return policy;
 }
 

@@ -6,7 +6,8 @@
 
 namespace narrow::train {
 
-inline constexpr Operation products[] = {Operation::linear, Operation::scores, Operation::context, Operation::logits};
+inline constexpr Operation products[] = {Operation::linear, Operation::convolution, Operation::scores,
+                                         Operation::context, Operation::logits};
 
 // Operands of a product.
 void set_operands(OperationPolicy& policy, const Precision& weights, const Precision& activations,
@@ -17,7 +18,8 @@ void set_all_roles(OperationPolicy& policy, const Precision& precision);
 void compute_in(OperationPolicy& policy, const Precision& precision);
 
 // torch.autocast: products in the narrow format; softmax, norms and the loss in FP32; what is on no list (the scale of
-// the scores, GELU) in the format that it gets; the residual stream is FP32, because a sum takes the wider type.
+// the scores, GELU) in the format that it gets; the residual stream is FP32, because a sum takes the wider type. Batch
+// norm is on no list either: narrow in and out, with weights, statistics and arithmetic in FP32, as cuDNN has it.
 // Weights are FP32 and cast where they are used.
 Policy autocast(const Format& format);
 
@@ -25,7 +27,8 @@ Policy autocast(const Format& format);
 // in FP32 inside and round what they store.
 Policy pure(const Format& format);
 
-// Transformer Engine: the linears inside the blocks have FP8 operands, all else is BF16 autocast.
+// Transformer Engine: the linears inside the blocks have FP8 operands, all else is BF16 autocast. Convolutions, which
+// it does not have, go with the linears.
 Policy fp8_linears(const Precision& weights, const Precision& activations, const Precision& gradients);
 
 // Products as Hopper's tensor cores sum them; operands are those of the policy (bf16, fp16, tf32 or FP8).

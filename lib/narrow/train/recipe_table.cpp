@@ -44,17 +44,22 @@ Policy kahan() {
   return policy;
 }
 
-Policy fp16_ablation(Operation operation) {
-  return narrow_operation(autocast(fp16), operation, {{.format = fp16}, {.format = fp16}, true});
+Policy ablation(Policy policy, std::initializer_list<Operation> operations, const Narrower& to) {
+  for (const Operation o : operations) policy = narrow_operation(std::move(policy), o, to);
+  return policy;
 }
-Policy fp8_ablation(Operation operation) {
-  return narrow_operation(hybrid(Scaling::tensor_current), operation,
-                          {{.format = e4m3, .cast = saturating}, {.format = e5m2, .cast = saturating}, false});
+Policy fp16_ablation(std::initializer_list<Operation> operations) {
+  return ablation(autocast(fp16), operations, {{.format = fp16}, {.format = fp16}, true});
 }
+Policy fp8_ablation(std::initializer_list<Operation> operations) {
+  return ablation(hybrid(Scaling::tensor_current), operations,
+                  {{.format = e4m3, .cast = saturating}, {.format = e5m2, .cast = saturating}, false});
+}
+constexpr auto norms = {Operation::norm, Operation::batch_norm};
 
 // Logits in FP8: the last product, and the loss that reads them.
 Policy fp8_logits() {
-  Policy policy = fp8_ablation(Operation::loss);
+  Policy policy = fp8_ablation({Operation::loss});
   set_operands(policy[Operation::logits], scaled(e4m3, Scaling::tensor_current), scaled(e4m3, Scaling::tensor_current),
                scaled(e5m2, Scaling::tensor_current));
   return policy;
@@ -80,20 +85,18 @@ constexpr RecipeRow rows[] = {
     {"fp8-noscale", "FP8 linears without scales: gradients vanish", [] { return hybrid(Scaling::none); }, "none"},
     {"int8", "INT8 linears, symmetric scales of the tensor", [] { return same("int8"_fmt, Scaling::tensor_current); },
      "none"},
-    {"fp16-amp-softmax", "fp16-amp with softmax computed in FP16", [] { return fp16_ablation(Operation::softmax); },
+    {"fp16-amp-softmax", "fp16-amp with softmax computed in FP16", [] { return fp16_ablation({Operation::softmax}); },
      "torch"},
-    {"fp16-amp-norm", "fp16-amp with the norms computed in FP16", [] { return fp16_ablation(Operation::norm); },
-     "torch"},
+    {"fp16-amp-norm", "fp16-amp with the norms computed in FP16", [] { return fp16_ablation(norms); }, "torch"},
     {"fp16-amp-residual", "fp16-amp with the residual stream in FP16",
-     [] { return fp16_ablation(Operation::residual); }, "torch"},
-    {"fp16-amp-logits", "fp16-amp with the loss computed in FP16", [] { return fp16_ablation(Operation::loss); },
+     [] { return fp16_ablation({Operation::residual}); }, "torch"},
+    {"fp16-amp-logits", "fp16-amp with the loss computed in FP16", [] { return fp16_ablation({Operation::loss}); },
      "torch"},
     {"fp8-current-softmax", "fp8-current with softmax in and out in FP8",
-     [] { return fp8_ablation(Operation::softmax); }, "none"},
-    {"fp8-current-norm", "fp8-current with norms in and out in FP8", [] { return fp8_ablation(Operation::norm); },
-     "none"},
+     [] { return fp8_ablation({Operation::softmax}); }, "none"},
+    {"fp8-current-norm", "fp8-current with norms in and out in FP8", [] { return fp8_ablation(norms); }, "none"},
     {"fp8-current-residual", "fp8-current with the residual stream in FP8",
-     [] { return fp8_ablation(Operation::residual); }, "none"},
+     [] { return fp8_ablation({Operation::residual}); }, "none"},
     {"fp8-current-logits", "fp8-current with the last product and the loss in FP8", fp8_logits, "none"},
     {"bf16-hopper", "bf16-amp with products as Hopper's tensor cores sum them",
      [] { return on_hopper(autocast(bf16)); }, "none"},

@@ -61,6 +61,11 @@ Quantiser<T>& Store<T>::quantiser(std::string tensor, Operation operation, Role 
 }
 
 template <class T>
+std::vector<T>& Store<T>::memory(std::string name, std::size_t size, T start) {
+  return memories_.emplace_back(std::move(name), std::vector<T>(size, start)).second;
+}
+
+template <class T>
 std::vector<Parameter<T>*> Store<T>::parameters() {
   std::vector<Parameter<T>*> all;
   for (Parameter<T>& p : parameters_) all.push_back(&p);
@@ -73,25 +78,34 @@ void Store<T>::end_step() {
 }
 
 template <class T>
-std::vector<QuantiserState> Store<T>::states() const {
-  std::vector<QuantiserState> all;
+std::vector<LayerState> Store<T>::states() const {
+  std::vector<LayerState> all;
   for (const Quantiser<T>& q : quantisers_)
     if (q.has_state()) all.push_back({state_name(q), q.state()});
+  for (const auto& [name, values] : memories_) all.push_back({name, {values.begin(), values.end()}});
   return all;
 }
 
 template <class T>
-void Store<T>::restore(const std::vector<QuantiserState>& states) {
+void Store<T>::restore(const std::vector<LayerState>& states) {
   std::size_t at = 0;
-  for (Quantiser<T>& q : quantisers_) {
-    if (!q.has_state()) continue;
-    if (at == states.size() || states[at].name != state_name(q))
-      throw Error("states of the quantisers: " + quote(state_name(q)) + " is expected at place " + std::to_string(at) +
+  const auto next = [&](const std::string& name) -> const std::vector<float>& {
+    if (at == states.size() || states[at].name != name)
+      throw Error("states of the layers: " + quote(name) + " is expected at place " + std::to_string(at) +
                   (at == states.size() ? ", and there is none" : ", not " + quote(states[at].name)));
-    q.restore(states[at++].values);
+    return states[at++].values;
+  };
+  for (Quantiser<T>& q : quantisers_)
+    if (q.has_state()) q.restore(next(state_name(q)));
+  for (auto& [name, values] : memories_) {
+    const std::vector<float>& theirs = next(name);
+    if (theirs.size() != values.size())
+      throw Error("state of " + name + ": " + std::to_string(theirs.size()) + " values, not " +
+                  std::to_string(values.size()));
+    values.assign(theirs.begin(), theirs.end());
   }
   if (at != states.size())
-    throw Error("states of the quantisers: " + quote(states[at].name) + " is not of this model and policy");
+    throw Error("states of the layers: " + quote(states[at].name) + " is not of this model and policy");
 }
 
 template class Store<float>;

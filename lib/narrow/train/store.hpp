@@ -29,10 +29,12 @@ class Store {
   // References stay valid. Element i of parameter n starts from random bits of (seed, n, i) alone.
   Parameter<T>& parameter(std::string name, std::vector<std::size_t> shape, const Start& start);
   Quantiser<T>& quantiser(std::string tensor, Operation operation, Role role);
+  // Numbers that a layer changes in training and checkpoints keep.
+  std::vector<T>& memory(std::string name, std::size_t size, T start);
 
   std::vector<Parameter<T>*> parameters();
-  std::vector<QuantiserState> states() const;
-  void restore(const std::vector<QuantiserState>& states);
+  std::vector<LayerState> states() const;
+  void restore(const std::vector<LayerState>& states);
   void end_step();
 
   const Policy policy;
@@ -42,6 +44,7 @@ class Store {
   std::uint64_t seed_;
   std::deque<Parameter<T>> parameters_;
   std::deque<Quantiser<T>> quantisers_;
+  std::deque<std::pair<std::string, std::vector<T>>> memories_;
 };
 
 // The roles of an operation without weights.
@@ -66,9 +69,10 @@ class StoredModel : public Model<T> {
   }
   void set_observer(Observer* observer) override { store_.step.observer = observer; }
   void set_threads(int threads) override { store_.step.threads = threads; }
+  void set_training(bool is_training) override { store_.step.is_training = is_training; }
   void end_step() override { store_.end_step(); }
-  std::vector<QuantiserState> states() const override { return store_.states(); }
-  void restore(const std::vector<QuantiserState>& states) override { store_.restore(states); }
+  std::vector<LayerState> states() const override { return store_.states(); }
+  void restore(const std::vector<LayerState>& states) override { store_.restore(states); }
 
  protected:
   Store<T> store_;

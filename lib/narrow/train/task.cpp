@@ -33,6 +33,18 @@ TaskSettings settings_of(Task task) {
   return {};
 }
 
+TaskSettings settings_of(Task task, std::string_view model) {
+  TaskSettings settings = settings_of(task);
+  const std::string own(name_of(settings.shape.kind));
+  if (model == own) return settings;
+  const bool may_convolve = task == Task::digits || task == Task::fashion;
+  if (!may_convolve || model != name_of(ModelKind::cnn))
+    throw Error("model " + quote(model) + " is none of " + std::string(name_of(task)) + "; accepted: " + own +
+                (may_convolve ? " cnn" : ""));
+  settings.shape = {.kind = ModelKind::cnn, .hidden = {8, 16}, .image = task == Task::digits ? 8u : 28u};
+  return settings;
+}
+
 std::shared_ptr<const Dataset> open_dataset(Task task, const ModelShape& shape, const std::string& text) {
   switch (task) {
     case Task::digits: return image_dataset(split_digits());

@@ -24,6 +24,8 @@ struct TaskSettings {
   std::size_t batch;  // images, or windows of text, a step
 };
 TaskSettings settings_of(Task task);
+// With the model of this name: the task's own, or cnn for digits and fashion. Throws Error with the names.
+TaskSettings settings_of(Task task, std::string_view model);
 
 // text: the file that lm learns, empty for the one in the library. Throws Error when the data are not there.
 std::shared_ptr<const Dataset> open_dataset(Task task, const ModelShape& shape, const std::string& text = {});

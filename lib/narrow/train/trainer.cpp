@@ -87,6 +87,7 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
   const std::size_t parts = request.ranks * request.micro_batches, size = batch.size / parts;
   double loss = 0;
   const Watching watching(*model, observer);
+  model->set_training(true);
   std::vector<std::vector<float>> ranks(request.ranks);
   for (std::size_t part = 0; part < parts; ++part) {
     model->set_step(request.seed, number * parts + part);
@@ -104,12 +105,15 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
   return loss / static_cast<double>(parts);
 }
 
-// The same step once more, watched: the bits are the same, so the first Inf or NaN is in the same place.
+// The same step once more, watched: the bits are the same, so the first Inf or NaN is in the same place. What the
+// layers remember has seen the step already.
 std::optional<FirstNonFinite> Trainer::Run::trace(const Batch& batch, std::uint64_t number, float scale) {
   std::vector<std::vector<float>> gradients;
   for (Parameter<float>* p : parameters) gradients.push_back(p->gradient.data);
+  const std::vector<LayerState> states = model->states();
   FiniteWatch watch;
   forward_backward(batch, number, scale, &watch);
+  model->restore(states);
   for (std::size_t k = 0; k < parameters.size(); ++k) parameters[k]->gradient.data = std::move(gradients[k]);
   FirstNonFinite first = watch.first().value_or(FirstNonFinite{0, "sum of gradients", {}, {}, false});
   first.step = number;
@@ -117,10 +121,11 @@ std::optional<FirstNonFinite> Trainer::Run::trace(const Batch& batch, std::uint6
 }
 
 void Trainer::Run::evaluate(RunResult& result) {
-  const std::vector<QuantiserState> states = model->states();
+  const std::vector<LayerState> states = model->states();
   double loss = 0;
   std::size_t examples = 0, targets = 0, right = 0;
   model->set_step(request.seed, ~std::uint64_t{0});
+  model->set_training(false);
   for (const Batch& batch : request.data->held_out(*request.batch)) {
     loss += static_cast<double>(model->forward(batch)) * static_cast<double>(batch.size);
     right += count_right(model->logits(), batch.targets);
@@ -249,7 +254,7 @@ TrainingState Trainer::state() const {
   for (const Parameter<float>* p : r.parameters) state.parameters.push_back(p->value.data);
   state.moments = r.optimiser.moments();
   state.optimiser_steps = r.optimiser.steps();
-  state.quantisers = r.model->states();
+  state.layers = r.model->states();
   state.rows = r.rows;
   state.first_nonfinite = r.first_nonfinite;
   state.broke = r.broke;
@@ -267,7 +272,7 @@ void Trainer::restore(TrainingState state) {
     require(state.parameters[k].size() == r.parameters[k]->value.size() && theirs.first.size() == ours.first.size() &&
             theirs.second.size() == ours.second.size() && theirs.compensation.size() == ours.compensation.size());
   }
-  r.model->restore(state.quantisers);
+  r.model->restore(state.layers);
   for (std::size_t k = 0; k < r.parameters.size(); ++k) r.parameters[k]->value.data = std::move(state.parameters[k]);
   r.optimiser.restore(state.optimiser_steps, std::move(state.moments));
   r.scaler = make_scaler(r.request.recipe.loss_scaler).scaler;

@@ -81,7 +81,7 @@ struct TrainingState {
   std::vector<std::vector<float>> parameters;  // in the model's order
   std::vector<Moments> moments;
   std::uint64_t optimiser_steps = 0;
-  std::vector<QuantiserState> quantisers;
+  std::vector<LayerState> layers;
   std::vector<StepRow> rows;
   std::optional<FirstNonFinite> first_nonfinite;
   std::optional<std::uint64_t> broke;
