@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace analysis {
 namespace {
@@ -118,11 +119,34 @@ const Register entered({"claims",
 
 Claims all_claims() {
   Claims all;
-  for (Claims (*theme)() :
-       {format_claims, gradient_claims, scaler_claims, operation_claims, training_claims, machine_claims})
+  for (Claims (*theme)() : {format_claims, gradient_claims, scaler_claims, operation_claims, training_claims,
+                            machine_claims, practice_claims})
     for (Claim& c : theme()) all.push_back(std::move(c));
   std::sort(all.begin(), all.end(), [](const Claim& a, const Claim& b) { return a.number < b.number; });
   return all;
+}
+
+const Table& experiment_table(const char* experiment, std::string_view table) {
+  static std::map<std::string, Outcome> outcomes;
+  if (outcomes.count(experiment) == 0) {
+    const Experiment& e = require_experiment(experiment);
+    Progress nobody;
+    outcomes[experiment] = e.run(Parameters(e, {}, Effort::fast), nobody);
+  }
+  for (const Table& t : outcomes.at(experiment).tables)
+    if (t.name == table) return t;
+  throw Error(std::string(experiment) + " has no table " + std::string(table));
+}
+
+double table_cell(const Table& table, std::string_view row, std::string_view column) {
+  for (const auto& cells : table.rows)
+    if (std::get<std::string>(cells.front()) == row)
+      for (std::size_t i = 0; i < table.columns.size(); ++i)
+        if (table.columns[i].name == column) {
+          const double* x = std::get_if<double>(&cells[i]);
+          return x == nullptr ? std::nan("") : *x;
+        }
+  throw Error("table " + table.name + " has no " + std::string(row) + ", " + std::string(column));
 }
 
 Study open_study(const Parameters& parameters) {

@@ -73,6 +73,9 @@ inline Verdict judge_share(double share) {
   return share >= 0.9 ? Verdict::holds : share >= 0.5 ? Verdict::loose : Verdict::wrong;
 }
 
+// An operation needs FP32 when 16 bits lose more than ten times what a product in these 16 bits loses, or overflow.
+inline constexpr double needs_factor = 10;
+
 // ---- A statement ----
 
 struct Measurement {
@@ -116,6 +119,11 @@ Study open_study(const Parameters& parameters);  // its progress is to be set
 
 // Recorded in FP32 at loss scale 1, one a training step.
 std::vector<const RecordedPass*> plain_passes(const Recording& recording);
+
+// A table of another experiment with its own parameters, computed once, and the number of a row (by its first column)
+// under a column; NaN where there is none.
+const narrow::Table& experiment_table(const char* experiment, std::string_view table);
+double table_cell(const narrow::Table& table, std::string_view row, std::string_view column);
 
 inline std::string digits(double x, int count = 3) { return narrow::significant_text(x, count); }
 inline std::string share(double part) { return narrow::percent_text(part); }

@@ -6,50 +6,27 @@ namespace {
 
 using namespace narrow;
 
-const Table& cost_table(std::string_view name) {
-  static const Outcome outcome = [] {
-    const Experiment& e = require_experiment("memory_and_speed");
-    Progress nobody;
-    return e.run(Parameters(e, {}, Effort::normal), nobody);
-  }();
-  for (const Table& t : outcome.tables)
-    if (t.name == name) return t;
-  throw Error("memory_and_speed has no table " + std::string(name));
-}
-
-// The number of a row under a column; NaN where there is none.
-double cell(const Table& table, std::string_view row, std::string_view column) {
-  for (const auto& cells : table.rows)
-    if (std::get<std::string>(cells.front()) == row)
-      for (std::size_t i = 0; i < table.columns.size(); ++i)
-        if (table.columns[i].name == column) {
-          const double* x = std::get_if<double>(&cells[i]);
-          return x == nullptr ? std::nan("") : *x;
-        }
-  throw Error("table " + table.name + " has no " + std::string(row) + ", " + std::string(column));
-}
-
 // How many times less mixed precision takes, against what is said. A part is true within the factor that is loose.
 Measurement memory_saved(const Study&) {
-  const Table& t = cost_table("memory");
-  const auto saves = [&](std::string_view column) { return cell(t, "fp32", column) / cell(t, "bf16-amp", column); };
-  const double weights = cell(t, "fp32", "parameter kept") /
-                         (cell(t, "bf16-amp", "parameter kept") + cell(t, "bf16-amp", "copy for products"));
+  const Table& t = experiment_table("memory_and_speed", "memory");
+  const auto saves = [&](std::string_view column) { return table_cell(t, "fp32", column) / table_cell(t, "bf16-amp", column); };
+  const double weights = table_cell(t, "fp32", "parameter kept") /
+                         (table_cell(t, "bf16-amp", "parameter kept") + table_cell(t, "bf16-amp", "copy for products"));
   const double gradients = saves("gradient"), activations = saves("activations");
   const auto total = [&](const char* recipe) {
-    return cell(t, recipe, "states") + cell(t, recipe, "activations of the batch");
+    return table_cell(t, recipe, "states") + table_cell(t, recipe, "activations of the batch");
   };
   const double net = total("bf16-amp") / total("fp32");
   // The net factor depends on the batch: the states do not shrink, the activations do.
   const std::size_t right = (judge_number(1.3, weights, 0.1) == Verdict::holds) +
                             (judge_number(2, gradients, 0.5) == Verdict::holds) +
                             (judge_number(2, activations, 0.5) == Verdict::holds) + (net >= 0.55 && net < 0.75);
-  const double billions = cell(t, "fp32", "states") / cell(t, "fp32", "sum per parameter");
+  const double billions = table_cell(t, "fp32", "states") / table_cell(t, "fp32", "sum per parameter");
   return {"autocast to BF16, " + fixed_text(billions, 1) + " billion parameters: weights " + fixed_text(weights, 2) +
               "x less, gradients " + fixed_text(gradients, 2) + "x, activations " + fixed_text(activations, 2) +
               "x; in all " + fixed_text(net, 2) + " of FP32 with " +
-              fixed_text(cell(t, "bf16-amp", "sum per parameter"), 0) + " against " +
-              fixed_text(cell(t, "fp32", "sum per parameter"), 0) + " bytes a parameter",
+              fixed_text(table_cell(t, "bf16-amp", "sum per parameter"), 0) + " against " +
+              fixed_text(table_cell(t, "fp32", "sum per parameter"), 0) + " bytes a parameter",
           judge_parts(right, 4)};
 }
 
@@ -58,8 +35,8 @@ struct Rates {
   bool known() const { return fp32 > 0 && tf32 > 0 && fp16 > 0 && bf16 > 0 && fp8 > 0; }
 };
 Rates rates() {
-  const Table& t = cost_table("rates");
-  const auto rate = [&](const char* type) { return cell(t, type, "H200 measured"); };
+  const Table& t = experiment_table("memory_and_speed", "rates");
+  const auto rate = [&](const char* type) { return table_cell(t, type, "H200 measured"); };
   return {rate("fp32"), rate("tf32"), rate("fp16"), rate("bf16"), rate("fp8")};
 }
 

@@ -111,9 +111,6 @@ Numbers rows_of(const std::vector<Values>& all, const char* name, std::size_t ro
   return {v->data.begin(), v->data.begin() + static_cast<std::ptrdiff_t>(std::min(rows, v->rows) * v->cols)};
 }
 
-// An operation needs FP32 when 16 bits lose more than ten times what a product in these 16 bits loses, or overflow.
-constexpr double needs_factor = 10;
-
 Measurement must_stay_wide(const Study&) {
   const std::optional<std::string> path = find_data("torch/step300.safetensors");
   if (!path) return not_measured_without("torch/step300.safetensors");

@@ -7,84 +7,160 @@
 
 #include "experiment.hpp"
 #include "inputs.hpp"
+#include "narrow/train/memory.hpp"
 #include "narrow/train/recipe.hpp"
+#include "recorded_steps.hpp"
 
 namespace analysis {
 namespace {
 
 using namespace narrow;
-using train::Operation;
-
-// ---- Memory ----
-
-// A transformer by its sizes, all per token or per layer.
-struct Sizes {
-  double layers, width, feed_forward, heads, vocabulary, context;
-
-  // Four width x width matrices of attention, two of the feed-forward part, two tables of the vocabulary (in, out).
-  double parameters() const { return layers * (4 * width * width + 2 * width * feed_forward) + 2 * vocabulary * width; }
-};
-
-// Bytes of one element; scales of blocks are part of the price.
-double bytes_of(const train::Precision& p) {
-  if (p.scaling == train::Scaling::none || p.scaling == train::Scaling::tensor_delayed) return p.format.width() / 8.0;
-  return train::block_format_of(p).bits_per_element() / 8;
-}
-
-struct ParameterBytes {
-  double kept, copy, gradient, moments, compensation;
-  double sum() const { return kept + copy + gradient + moments + compensation; }
-};
-
-// AdamW: the parameters, a copy in the format of the products where that is another, a gradient, two moments.
-ParameterBytes parameter_bytes(const train::Policy& policy) {
-  const train::TrainingPolicy& t = policy.training;
-  const double kept = bytes_of(t.parameters), used = bytes_of(policy[Operation::linear].weights);
-  const bool copies = policy[Operation::linear].weights.format != t.parameters.format;
-  return {kept, copies ? used : 0, bytes_of(t.gradient_accumulation), 2 * bytes_of(t.optimiser_state),
-          t.kahan ? kept : 0};
-}
-
-struct ActivationBytes {
-  double residual, products, attention, activation, softmax;
-  double sum() const { return residual + products + attention + activation + softmax; }
-};
-
-// What one token leaves in one layer for the backward pass, without dropout and without recomputation:
-//   inputs of two norms (the residual stream)                         2 w
-//   inputs of the products: QKV, projection, up, down                 3 w + f
-//   queries, keys, values                                             3 w
-//   input of the activation function                                  f
-//   softmax: one row of `context` a head                              heads * context
-// In 16 bits this is 32 w + 2 heads * context bytes for f = 4 w: the count of Korthikanti et al., "Reducing activation
-// recomputation in large transformer models", 2022, less its dropout.
-ActivationBytes activation_bytes(const train::Policy& p, const Sizes& m) {
-  return {2 * m.width * bytes_of(p[Operation::residual].output),
-          (3 * m.width + m.feed_forward) * bytes_of(p[Operation::linear].activations),
-          3 * m.width * bytes_of(p[Operation::scores].activations),
-          m.feed_forward * bytes_of(p[Operation::activation].activations),
-          m.heads * m.context * bytes_of(p[Operation::softmax].output)};
-}
+using train::ActivationBytes;
+using train::ParameterBytes;
 
 // ---- Speed ----
 
-// Dense rates of the vendor's tables, TFLOP/s: NVIDIA A100 SXM datasheet (2021), H100/H200 SXM datasheets (2023, 2024),
-// HGX B200 datasheet (2025; an eighth of the board). 0: the GPU has no such unit. recorded: the line of
-// data/golden/h200-bench.txt.
+// Dense rates as the vendor says them, TFLOP/s. 0: the device has no such unit.
+struct DeviceRates {
+  const char* name;
+  double fp32, tf32, fp16, bf16, fp8, int8, fp4;
+  double gigabytes, bandwidth;  // of memory, and GB/s
+  const char* source;
+  int year;
+};
+constexpr DeviceRates device_rates[] = {
+    {"V100 SXM2", 15.7, 0, 125, 0, 0, 0, 0, 32, 900, "NVIDIA V100 datasheet", 2020},
+    {"A100 SXM", 19.5, 156, 312, 312, 0, 624, 0, 80, 2039, "NVIDIA A100 datasheet", 2021},
+    {"H100 SXM", 67, 494.7, 989.4, 989.4, 1978.9, 1978.9, 0, 80, 3350,
+     "NVIDIA H100 datasheet, half of its sparse rates", 2023},
+    {"H200 SXM", 67, 494.7, 989.4, 989.4, 1978.9, 1978.9, 0, 141, 4800,
+     "NVIDIA H200 datasheet, half of its sparse rates", 2024},
+    {"B200 SXM", 75, 1100, 2250, 2250, 4500, 4500, 9000, 180, 7700, "NVIDIA HGX B200 datasheet, an eighth of the board",
+     2025},
+    {"TPU v4", 0, 0, 0, 275, 0, 275, 0, 32, 1228, "Jouppi et al., ISCA 2023", 2023},
+};
+constexpr const DeviceRates &a100 = device_rates[1], &h200 = device_rates[3], &b200 = device_rates[4];
+
+// recorded: the line of data/golden/h200-bench.txt.
 struct RateRow {
   const char* type;
   const char* recorded;
-  double a100, h200, b200;
+  double DeviceRates::*table;
 };
 constexpr RateRow rate_rows[] = {
-    {"fp32", "cuBLASLt fp32 ", 19.5, 67, 75},
-    {"tf32", "cuBLASLt tf32 ", 156, 494.7, 1100},
-    {"fp16", "cuBLASLt f16 ", 312, 989.4, 2250},
-    {"bf16", "cuBLASLt bf16-bf16 ", 312, 989.4, 2250},
-    {"fp8", "cuBLASLt e4m3-bf16 ", 0, 1978.9, 4500},
-    {"int8", "cuBLASLt s8 ", 624, 1978.9, 4500},
-    {"fp4", "", 0, 0, 9000},
+    {"fp32", "cuBLASLt fp32 ", &DeviceRates::fp32},
+    {"tf32", "cuBLASLt tf32 ", &DeviceRates::tf32},
+    {"fp16", "cuBLASLt f16 ", &DeviceRates::fp16},
+    {"bf16", "cuBLASLt bf16-bf16 ", &DeviceRates::bf16},
+    {"fp8", "cuBLASLt e4m3-bf16 ", &DeviceRates::fp8},
+    {"int8", "cuBLASLt s8 ", &DeviceRates::int8},
+    {"fp4", "", &DeviceRates::fp4},
 };
+Cell rate_cell(double rate) { return rate > 0 ? Cell(rate) : Cell(); }
+
+Table device_table() {
+  Table t{"devices", "Rates and memory of devices, as their vendors say", {text_column("device")}, {}, "", {}};
+  for (const RateRow& row : rate_rows) t.columns.push_back(real_column(row.type, "TFLOP/s", 5));
+  for (const Column& c : {real_column("memory", "GB"), real_column("bandwidth", "GB/s"), text_column("vendor's table"),
+                          text_column("year")})
+    t.columns.push_back(c);
+  t.note =
+      "Dense products; a dash: no matrix unit for that type (fp32 on NVIDIA GPUs: without one). Not measured here.";
+  for (const DeviceRates& d : device_rates) {
+    std::vector<Cell> cells{std::string(d.name)};
+    for (const RateRow& row : rate_rows) cells.push_back(rate_cell(d.*row.table));
+    cells.insert(cells.end(), {d.gigabytes, d.bandwidth, std::string(d.source), std::to_string(d.year)});
+    t.add(std::move(cells));
+  }
+  return t;
+}
+
+// ---- Recorded steps ----
+
+// What the formulas say of a recorded step; NaN where they know too little of it. Gradients are freed after each
+// update, so the peak is at the begin of the backward pass (all activations, no gradient) or at its end, whichever is
+// more.
+double counted_bytes(const RecordedStep& s) {
+  const train::RecipeRow* row = train::find_recipe(s.recipe);
+  const auto how = std::find(train::recompute_names.begin(), train::recompute_names.end(), s.recompute);
+  if (row == nullptr || how == train::recompute_names.end() || s.layers * s.width * s.heads * s.vocabulary == 0)
+    return NAN;
+  const train::Policy policy = row->policy();
+  const train::TransformerSizes sizes{s.layers, s.width, 4 * s.width, s.heads, s.vocabulary, s.context};
+  const ParameterBytes b = parameter_bytes(policy);
+  const double activations =
+      s.batch * s.context *
+      peak_activation_bytes(policy, sizes, static_cast<train::Recompute>(how - train::recompute_names.begin()));
+  return s.parameters * (b.sum() - b.gradient) + std::max(activations, s.parameters * b.gradient);
+}
+
+Table step_table(const RecordedRows<RecordedStep>& recorded) {
+  Table t{
+      "steps",
+      "Whole training steps of a GPT, recorded on " + recorded.gpu,
+      {text_column("model"), text_column("recipe"), text_column("recompute"), text_column("mode"),
+       fixed_column("step", "ms", 1), real_column("tokens per second", "", 4), fixed_column("against fp32", "x", 2),
+       fixed_column("against tf32", "x", 2), fixed_column("peak memory", "GB", 2), fixed_column("counted", "GB", 2),
+       fixed_column("counted of measured", "%", 0)},
+      {},
+      "Recorded by data/end-to-end/record.py: forward, backward, clipping and AdamW. Counted: the formulas of narrow "
+      "memory, with gradients and activations in turns.",
+      {}};
+  for (const RecordedStep& s : recorded.rows) {
+    const auto against = [&](std::string_view recipe) {
+      const RecordedStep* other = find_step(recorded.rows, s, recipe);
+      return other != nullptr ? Cell(s.tokens_per_second / other->tokens_per_second) : Cell();
+    };
+    const double counted = counted_bytes(s);
+    const bool known = std::isfinite(counted);
+    t.add({s.model, s.recipe, s.recompute, s.mode, s.milliseconds, s.tokens_per_second, against("fp32"),
+           against("tf32"), s.bytes / 1e9, known ? Cell(counted / 1e9) : Cell(),
+           known ? Cell(100 * counted / s.bytes) : Cell()});
+  }
+  return t;
+}
+
+Table operation_table(const RecordedRows<RecordedOperation>& recorded) {
+  Table t{"elementwise",
+          "Operations that wait for memory, recorded on " + recorded.gpu,
+          {text_column("operation"), text_column("format"), real_column("time", "us"), real_column("bandwidth", "GB/s"),
+           fixed_column("against fp32", "x", 2)},
+          {},
+          "Bandwidth: the bytes that the operation must read and write once, over its time.",
+          {}};
+  for (const RecordedOperation& o : recorded.rows) {
+    const auto is_wide = [&](const RecordedOperation& x) { return x.name == o.name && x.format == "fp32"; };
+    const auto wide = std::find_if(recorded.rows.begin(), recorded.rows.end(), is_wide);
+    t.add({o.name, o.format, o.microseconds, o.gigabytes_per_second,
+           wide != recorded.rows.end() ? Cell(wide->microseconds / o.microseconds) : Cell()});
+  }
+  return t;
+}
+
+// The largest model that was recorded under FP32 and under autocast; nullptr when there is none.
+const RecordedStep* shown_step(const std::vector<RecordedStep>& steps) {
+  const RecordedStep* best = nullptr;
+  for (const RecordedStep& s : steps)
+    if (s.recipe == "bf16-amp" && s.recompute == "none" && s.mode == "eager" &&
+        find_step(steps, s, "fp32") != nullptr && (best == nullptr || s.parameters > best->parameters))
+      best = &s;
+  return best;
+}
+
+// " A whole step of gpt-1.4b ...", every number of it recorded or counted.
+std::string step_finding(const RecordedRows<RecordedStep>& recorded) {
+  const RecordedStep* amp = shown_step(recorded.rows);
+  if (amp == nullptr) return "";
+  const RecordedStep *fp32 = find_step(recorded.rows, *amp, "fp32"), *tf32 = find_step(recorded.rows, *amp, "tf32");
+  const double counted = counted_bytes(*amp) / counted_bytes(*fp32);
+  return " A whole step of " + amp->model + " under bf16-amp ran " +
+         fixed_text(amp->tokens_per_second / fp32->tokens_per_second, 1) + " times as fast as under fp32" +
+         (tf32 != nullptr
+              ? ", " + fixed_text(amp->tokens_per_second / tf32->tokens_per_second, 1) + " times as under tf32,"
+              : "") +
+         " with " + fixed_text(amp->bytes / fp32->bytes, 2) + " of its peak memory" +
+         (std::isfinite(counted) ? " (counted: " + fixed_text(counted, 2) + ")." : ".");
+}
 
 // The number in the second column of the line that starts so; 0 when there is none.
 double recorded_rate(const std::string& file, const std::string& line) {
@@ -135,14 +211,15 @@ void add_bars(Panel& panel, const std::string& name, PlotColour colour, const st
 Outcome run(const Parameters& parameters, Progress&) {
   const double width = static_cast<double>(parameters.integer("width"));
   const double given = static_cast<double>(parameters.integer("feed_forward"));
-  const Sizes model{static_cast<double>(parameters.integer("layers")),
-                    width,
-                    given > 0 ? given : 4 * width,
-                    static_cast<double>(parameters.integer("heads")),
-                    static_cast<double>(parameters.integer("vocabulary")),
-                    static_cast<double>(parameters.integer("context"))};
-  const double tokens = static_cast<double>(parameters.integer("tokens"));
   const bool keeps_softmax = parameters.text("attention_kernel") == "plain";
+  const train::TransformerSizes model{static_cast<double>(parameters.integer("layers")),
+                                      width,
+                                      given > 0 ? given : 4 * width,
+                                      static_cast<double>(parameters.integer("heads")),
+                                      static_cast<double>(parameters.integer("vocabulary")),
+                                      static_cast<double>(parameters.integer("context")),
+                                      !keeps_softmax};
+  const double tokens = static_cast<double>(parameters.integer("tokens"));
   constexpr const char* recipes[] = {"fp32",  "fp16-amp",        "bf16-amp", "fp8-current",
                                      "mxfp8", "bf16-pure-kahan", "bf16-pure"};
 
@@ -165,7 +242,6 @@ Outcome run(const Parameters& parameters, Progress&) {
     const train::Recipe recipe = train::require_recipe(name);
     states.push_back(parameter_bytes(recipe.policy));
     kept.push_back(activation_bytes(recipe.policy, model));
-    if (!keeps_softmax) kept.back().softmax = 0;
     names.emplace_back(name);
     const ParameterBytes& s = states.back();
     memory.add({std::string(name), s.kept, s.copy, s.gradient, s.moments, s.compensation, s.sum(),
@@ -205,16 +281,15 @@ Outcome run(const Parameters& parameters, Progress&) {
   Panel speed = lying_bars("", "TFLOP/s", {});
   speed.bars = BarLayout::grouped;
   std::vector<double> measured, table;
-  const auto rate_cell = [](double rate) { return rate > 0 ? Cell(rate) : Cell(); };
   for (const RateRow& row : rate_rows) {
     const double rate = recorded_rate(file, row.recorded);
-    rates.add({std::string(row.type), rate_cell(rate), rate_cell(row.h200),
-               rate > 0 ? Cell(100 * rate / row.h200) : Cell(), rate_cell(row.a100), rate_cell(row.b200),
-               rate > 0 ? Cell(rate * 1e12 / flops) : Cell()});
-    if (row.h200 == 0) continue;
+    const double said = h200.*row.table;
+    rates.add({std::string(row.type), rate_cell(rate), rate_cell(said), rate > 0 ? Cell(100 * rate / said) : Cell(),
+               rate_cell(a100.*row.table), rate_cell(b200.*row.table), rate > 0 ? Cell(rate * 1e12 / flops) : Cell()});
+    if (said == 0) continue;
     speed.y.categories.emplace_back(row.type);
     measured.push_back(rate > 0 ? rate : NAN);
-    table.push_back(row.h200);
+    table.push_back(said);
   }
   add_bars(speed, "measured", PlotColour::blue, measured);
   add_bars(speed, "vendor's table", PlotColour::grey, table);
@@ -226,7 +301,7 @@ Outcome run(const Parameters& parameters, Progress&) {
 
   // All from one source: a measured rate over a table's would compare two things.
   const auto rate_of = [&](std::size_t row) {
-    return missing.empty() ? recorded_rate(file, rate_rows[row].recorded) : rate_rows[row].h200;
+    return missing.empty() ? recorded_rate(file, rate_rows[row].recorded) : h200.*rate_rows[row].table;
   };
   const double faster = rate_of(3) / rate_of(0), fp8 = rate_of(4) / rate_of(3);
   const std::string size = fixed_text(model.parameters() / 1e9, 1);
@@ -255,8 +330,16 @@ Outcome run(const Parameters& parameters, Progress&) {
                 fixed_text(faster * fp8, 1) + " times in FP8.";
   out.data = missing.empty() ? recorded_text("rates of an H200; bytes are counted")
                              : Source("the vendor's tables; bytes are counted");
-  out.evidence = {{Evidence::published, "rates of the vendor's tables"}, {Evidence::by_definition, "bytes, counted"}};
-  out.tables = {std::move(memory), std::move(rates)};
+  out.evidence = {{Evidence::published, "rates of the vendors' tables"}, {Evidence::by_definition, "bytes, counted"}};
+  std::string no_steps, no_operations;
+  const RecordedRows<RecordedStep> steps = load_steps(no_steps);
+  const RecordedRows<RecordedOperation> operations = load_operations(no_operations);
+  out.finding += step_finding(steps);
+  out.tables = {std::move(memory), std::move(rates), device_table()};
+  if (no_steps.empty()) out.tables.push_back(step_table(steps));
+  else if (!file.empty()) out.notes.push_back("No whole steps: " + no_steps);
+  if (no_operations.empty()) out.tables.push_back(operation_table(operations));
+  else if (!file.empty()) out.notes.push_back("No memory-bound operations: " + no_operations);
   out.plots = {std::move(cost), std::move(quick)};
   return out;
 }

@@ -49,6 +49,7 @@ extern const Command histogram_command;
 extern const Command inspect_command;
 extern const Command list_command;
 extern const Command list_scaling_command;
+extern const Command memory_command;
 extern const Command models_command;
 extern const Command notebook_command;
 extern const Command report_command;

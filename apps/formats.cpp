@@ -3,6 +3,7 @@
 
 #include "card.hpp"
 #include "command.hpp"
+#include "device_list.hpp"
 #include "format_list.hpp"
 #include "json_value.hpp"
 #include "limits.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;
-  bool json = false, markdown = false, card = false;
+  bool json = false, markdown = false, card = false, devices = false;
   std::optional<std::string> output;
 };
 
@@ -72,6 +73,7 @@ Json to_json(const ChosenFormat& chosen) {
 void check(const Options& options) {
   if (options.json + options.markdown + options.card > 1)
     throw narrow::Error("formats: only one of --json, --markdown and --card");
+  if (options.devices && options.card) throw narrow::Error("formats: only one of --devices and --card");
   if (options.card && !options.output) throw narrow::Error("formats: --card needs a file: --card -o card.html");
   if (options.output && !options.card)
     throw narrow::Error("formats: -o is for the reference card: --card -o card.html");
@@ -82,6 +84,14 @@ int run(const Options& options) {
   std::vector<ChosenFormat> formats;
   for (const std::string& name : options.names)
     for (ChosenFormat& chosen : parse_format_list(name)) formats.push_back(std::move(chosen));
+  const bool colour = use_colour(1);
+  if (options.devices) {
+    const Table table = device_list(formats, colour);
+    print(options.json       ? json_text(device_list_json(formats))
+          : options.markdown ? table.to_markdown()
+                             : table.to_text(colour) + "\n" + device_list_legend);
+    return 0;
+  }
   if (options.names.empty()) formats = all_formats();
 
   if (options.card) {
@@ -94,7 +104,6 @@ int run(const Options& options) {
     print(json_text(rows));
     return 0;
   }
-  const bool colour = use_colour(1);
   const Table table = to_table(formats, colour);
   print(options.markdown ? table.to_markdown() : table.to_text(colour));
   return 0;
@@ -103,6 +112,8 @@ int run(const Options& options) {
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("NAME", options->names, "formats or aliases, or any eXmY, eXmYfn, eXmYf (default: every format)");
+  arguments.flag("--devices", options->devices,
+                 "which device multiplies and converts in these formats, and since when");
   arguments.flag("--json", options->json, "print JSON");
   arguments.flag("--markdown", options->markdown, "print a Markdown table");
   arguments.flag("--card", options->card, "write a reference card, one HTML page to read or print");

@@ -93,9 +93,7 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
 }
 
 train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::OptimiserSettings settings) {
-  if (o.optimiser && *o.optimiser == "sgd") settings.kind = train::OptimiserKind::sgd;
-  else if (o.optimiser && *o.optimiser != "adamw")
-    throw narrow::Error("--optimiser: " + narrow::quote(*o.optimiser) + " is unknown; accepted: adamw sgd");
+  if (o.optimiser) settings.kind = parse_optimiser(*o.optimiser);
   if (settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
   if (o.rate) settings.learning_rate = parse_number(*o.rate, "--lr");
   if (o.clip) settings.clip = parse_number(*o.clip, "--clip", true);
@@ -142,6 +140,23 @@ std::uint64_t parse_every(const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<train::Recipe> parse_recipe_list(const std::string& list) {
+  std::vector<train::Recipe> recipes;
+  std::set<std::string> names;
+  for (const std::string& word : split(list, "--recipe")) {
+    recipes.push_back(blame("--recipe", [&] { return train::require_recipe(word); }));
+    if (const std::string& name = recipes.back().name; !names.insert(name).second)
+      throw narrow::Error("--recipe: two recipes are called " + narrow::quote(name) + "; change one \"name\"");
+  }
+  return recipes;
+}
+
+train::OptimiserKind parse_optimiser(const std::string& name) {
+  if (name == "adamw") return train::OptimiserKind::adamw;
+  if (name == "sgd") return train::OptimiserKind::sgd;
+  throw narrow::Error("--optimiser: " + narrow::quote(name) + " is unknown; accepted: adamw sgd");
+}
 
 void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--task", task, "TASK", "what is learned: digits, lm, fashion or fashion-vit (default digits)");
@@ -217,9 +232,7 @@ TrainPlan plan_training(const TrainOptions& o) {
   else if (o.order && *o.order != "ring")
     throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");
   choose_order(o, common);
-  std::vector<train::Recipe> recipes;
-  for (const std::string& name : split(o.recipes.value_or(default_recipes), "--recipe"))
-    recipes.push_back(blame("--recipe", [&] { return train::require_recipe(name); }));
+  std::vector<train::Recipe> recipes = parse_recipe_list(o.recipes.value_or(default_recipes));
   std::vector<std::uint64_t> seeds;
   for (const std::string& word : split(o.seeds.value_or("1"), "--seed"))
     seeds.push_back(parse_count(word, "--seed", 0, ~std::uint64_t{0}));
@@ -228,10 +241,7 @@ TrainPlan plan_training(const TrainOptions& o) {
   if (o.dump) plan.dump = parse_count(*o.dump, "--dump", 0, *common.steps - 1);
   common.data =
       blame(o.text ? "--text" : "--task", [&] { return train::open_dataset(common.task, *common.shape, common.text); });
-  std::set<std::string> names;
   for (train::Recipe& recipe : recipes) {
-    if (!names.insert(recipe.name).second)
-      throw narrow::Error("--recipe: two recipes are called " + narrow::quote(recipe.name) + "; change one \"name\"");
     if (o.reduce)
       blame("--reduce", [&] {
         recipe.policy.training.reduction = {.format = narrow::require_format(*o.reduce)};

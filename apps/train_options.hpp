@@ -11,6 +11,10 @@
 
 namespace app {
 
+// Names of the table and .json files, with commas, and each once. Throws narrow::Error about --recipe.
+std::vector<narrow::train::Recipe> parse_recipe_list(const std::string& list);
+narrow::train::OptimiserKind parse_optimiser(const std::string& name);  // throws narrow::Error about --optimiser
+
 struct TrainOptions {
   std::optional<std::string> task, model, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip,
       loss_scaler;
