@@ -66,7 +66,8 @@ Inputs made_inputs(std::uint64_t seed) {
 }
 
 // The lists of PyTorch's CUDA autocast: FP16, FP32, the widest of several inputs; what is on none takes what it gets.
-enum class Listed : std::uint8_t { fp16, fp32, widest, neither };
+// Buffers are no operation and stay as the model has them, in FP32.
+enum class Listed : std::uint8_t { fp16, fp32, widest, neither, buffer };
 
 struct Operation {
   std::string name;
@@ -122,9 +123,9 @@ std::vector<Operation> operations_on(const Inputs& in) {
        [&residual](const Rounder& r) { return layer_norm_of(residual.data, residual.cols, r); }},
       {"batch norm", Listed::neither, "batch_norm",
        [&residual](const Rounder& r) { return batch_norm_of(residual.data, residual.cols, r); }},
-      {"running mean", Listed::neither, "batch_norm",
+      {"running mean", Listed::buffer, "batch_norm",
        [&residual](const Rounder& r) { return running_of(residual.data, residual.cols, Statistic::mean, batches, r); }},
-      {"running variance", Listed::neither, "batch_norm",
+      {"running variance", Listed::buffer, "batch_norm",
        [&residual](const Rounder& r) {
          return running_of(residual.data, residual.cols, Statistic::variance, batches, r);
        }},
@@ -136,7 +137,7 @@ std::vector<Operation> operations_on(const Inputs& in) {
 }
 
 const char* list_name(Listed listed) {
-  constexpr const char* names[] = {"FP16", "FP32", "the widest of its inputs", "as its inputs"};
+  constexpr const char* names[] = {"FP16", "FP32", "the widest of its inputs", "as its inputs", "FP32, a buffer"};
   return names[static_cast<std::size_t>(listed)];
 }
 

@@ -19,6 +19,9 @@ namespace {
 // true gradient is zero (key biases). The same noise, carried through 50 steps, stays below 1e-4 of the loss; torch's
 // own FP32 and FP64 curves are 1.4e-6 apart.
 constexpr double gradient_tolerance = 1e-5, least_share_of_all = 1e-3, loss_tolerance = 1e-4;
+// Running statistics are 1e-6 apart as long as no input of a ReLU falls on the other side of 0. Where one does, torch
+// in FP64 from starts that differ by 3e-7 is 2.9e-4 apart as well.
+constexpr double running_tolerance = 1e-3;
 
 struct Recording {
   narrow::TensorFile file = narrow::open_tensor_file(NARROW_DATA "/train/reference.safetensors");
@@ -169,7 +172,7 @@ TEST_CASE("train: fifty steps of SGD and AdamW follow PyTorch's loss curves") {
         std::vector<float> difference(theirs.size());
         for (std::size_t k = 0; k < theirs.size(); ++k) difference[k] = state.values[k] - theirs[k];
         CAPTURE(state.name);
-        CHECK(norm(difference) <= loss_tolerance * norm(theirs));
+        CHECK(norm(difference) <= running_tolerance * norm(theirs));
       }
     }
 }
