@@ -204,7 +204,8 @@ TrainPlan plan_training(const TrainOptions& o) {
   if (o.batch || o.micro_batches) theirs.micro_batch.reset();
   std::optional<std::size_t> ranks;
   if (o.ranks) ranks = parse_count(*o.ranks, "--ranks", 1, 4096);
-  const train::Batches batches = blame("--recipe", [&] { return train::resolve_batches(theirs, ranks, own.batch); });
+  const train::Batches batches =
+      blame("--recipe: " + theirs.where, [&] { return train::resolve_batches(theirs, ranks, own.batch); });
   common.batch = batches.batch, common.micro_batches = batches.micro_batches, common.ranks = batches.ranks;
   blame(o.micro_batches ? "--micro-batches"
         : o.ranks       ? "--ranks"

@@ -46,6 +46,12 @@ struct Framework {
       if (row.section == section && is_listed(row.keys, key)) return &row;
     return nullptr;
   }
+  std::vector<std::string_view> known(std::string_view section) const {
+    std::vector<std::string_view> all;
+    for (const KeyRow& row : keys)
+      for (const std::string_view word : split(row.section == section ? row.keys : "", " ")) all.push_back(word);
+    return all;
+  }
 };
 
 // --- the values ---
@@ -103,16 +109,13 @@ struct Values {
 };
 
 [[noreturn]] void refuse_key(const Values& v, const std::string& section, const std::string& key) {
-  std::vector<std::string_view> all;
   std::string read;
-  for (const KeyRow& row : v.framework.keys) {
-    if (row.section != section) continue;
-    for (const std::string_view word : split(row.keys, " ")) all.push_back(word);
-    if (row.use == Use::read) read += " " + std::string(row.keys);
-  }
-  const std::string close = did_you_mean(key, all);
+  for (const KeyRow& row : v.framework.keys)
+    if (row.section == section && row.use == Use::read)
+      read += (read.empty() ? "read here: " : " ") + std::string(row.keys);
+  const std::string close = did_you_mean(key, v.framework.known(section));
   v.fail(section, "key " + quote(key) + " is unknown to " + std::string(v.framework.title) + "; " +
-                      (close.empty() ? "" : "did you mean '" + close + "'? ") + "read here:" + read);
+                      (close.empty() ? "" : "did you mean '" + close + "'? ") + read);
 }
 
 // None and the "auto" of HuggingFace's trainer are as if not given. What is off is no part that is missing here.
@@ -153,13 +156,14 @@ void add_setting(std::string& text, std::string_view name, const std::optional<d
 }
 
 void read_deepspeed_optimiser(Values& v, RunSettings& run) {
-  run.clip = v.get("gradient_clipping").value_or(1);  // 0 before 0.19.3
+  run.clip = v.get("gradient_clipping").value_or(1);
   if (!v.get<std::string>("optimizer.type")) return;
   std::string type = *v.get<std::string>("optimizer.type");
   for (char& c : type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
   const bool is_adamw = type == "adamw" || (type == "adam" && v.truth("optimizer.params.adam_w_mode", true));
   if (!is_adamw && type != "sgd") {
-    v.uncomputed.push_back(type == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
+    v.uncomputed.push_back(type == "adam" ? "adam_w_mode false (the task's optimiser stays)"
+                                          : "optimizer.type (the task's optimiser stays)");
     return;
   }
   // FusedAdam's and torch.optim.SGD's defaults.
@@ -222,6 +226,9 @@ void read_deepspeed(Values& v, Recipe& r) {
   r.run.micro_batch = v.get<std::size_t>("train_micro_batch_size_per_gpu");
   r.run.micro_batches = v.get<std::size_t>("gradient_accumulation_steps");
   read_deepspeed_optimiser(v, r.run);
+  if (!v.given.contains("gradient_clipping"))
+    r.notes.push_back(v.where +
+                      ": gradient_clipping is not given: 1, as DeepSpeed has it since 0.19.3 (nothing before)");
 }
 
 // FP32 shards, computed in param_dtype; gradients in reduce_dtype on the way, FP32 again for the optimiser.
@@ -258,6 +265,7 @@ void read_megatron_fp8(const Values& v, Policy& policy) {
                operand(e4m3, scaling), operand(is_hybrid ? e5m2 : e4m3, scaling));
   policy.delayed.history = static_cast<std::int64_t>(v.get<std::size_t>("--fp8-amax-history-len").value_or(1));
   policy.delayed.margin = static_cast<std::int64_t>(v.get("--fp8-margin").value_or(0));
+  if (policy.delayed.margin < 0) v.fail("--fp8-margin", "must be at least 0");
   policy.delayed.most_recent = v.choice("--fp8-amax-compute-algo", "most_recent", {"most_recent", "max"}) == 0;
 }
 
@@ -302,7 +310,7 @@ void read_megatron(Values& v, Recipe& r) {
   r.run.learning_rate = v.get("--lr");
   const std::string optimiser = v.get<std::string>("--optimizer").value_or("adam");
   if (optimiser != "adam" && optimiser != "sgd") {
-    v.uncomputed.push_back("--optimizer");
+    v.uncomputed.push_back("--optimizer (the task's optimiser stays)");
     return;
   }
   r.run.optimiser = OptimiserSettings{.kind = optimiser == "adam" ? OptimiserKind::adamw : OptimiserKind::sgd,
@@ -375,6 +383,7 @@ Recipe build(const Framework& framework, const Json& tree, const std::string& wh
   add_note(r, v, "has no effect on numbers here", v.silent);
   add_note(r, v, "not computed here", v.uncomputed);
   add_note(r, v, "\"auto\" is for HuggingFace's trainer to fill in and taken as not given", v.automatic);
+  r.run.where = where;
   r.run.text = settings_text(r.run);
   if (!r.run.text.empty()) r.notes.push_back(where + ": sets for all runs, where no flag does: " + r.run.text);
   return r;
@@ -444,6 +453,7 @@ std::optional<Recipe> framework_recipe(const std::string& text) {
   const Framework* framework = colon == std::string::npos ? nullptr : find_framework(text.substr(0, colon));
   if (framework == nullptr) return std::nullopt;
   const std::string rest = text.substr(colon + 1);
+  if (rest.empty()) throw Error(quote(text) + " names no " + (framework->name == "fsdp" ? "key" : "file"));
   if (framework->name == "megatron") {
     if (rest.starts_with("-")) return build(*framework, flags_to_json(rest, "megatron"), "megatron", text);
     return build(*framework, flags_to_json(read_config_file(rest), quote_path(rest)), quote_path(rest), stem_of(rest));
@@ -467,6 +477,9 @@ std::optional<Recipe> parse_framework_json(std::string_view json, const std::str
   if (found.size() > 1)
     throw Error(quote_path(path) + ": keys of different files, " + quote(found.begin()->second) + " and " +
                 quote(found.rbegin()->second) + "; it must be a recipe, DeepSpeed's configuration or FSDP's");
+  if (found.empty() && !tree.empty() && did_you_mean(tree.begin().key(), split(own, " ")).empty())
+    for (const Framework& f : frameworks)  // a key with a typing error tells, too
+      if (!did_you_mean(tree.begin().key(), f.known("")).empty()) found.emplace(f.name, tree.begin().key());
   if (found.empty() || found.contains("")) return std::nullopt;
   return build(*find_framework(found.begin()->first), tree, quote_path(path), stem_of(path));
 }
@@ -478,20 +491,21 @@ std::string expand_policy(const std::string& text) {
   if ((name != "deepspeed" && name != "megatron") || !(is_file || rest.starts_with("--"))) return text;
   const std::optional<Recipe> recipe = framework_recipe(text);
   if (recipe->loss_scaler == "none" || recipe->loss_scaler == "constant:init=1")
-    throw Error(quote(text) +
-                " scales no loss: " + (name == "deepspeed" ? "fp16.enabled is not true" : "--fp16 is not given"));
+    throw Error(quote(text) + " scales no loss: fp16 is not on, or its loss scale is 1");
   return recipe->loss_scaler;
 }
 
 Batches resolve_batches(const RunSettings& s, std::optional<std::size_t> ranks, std::size_t task_batch) {
   constexpr std::size_t most = 65536;
-  for (const std::optional<std::size_t>& part : {s.batch, s.micro_batch, s.micro_batches, ranks})
-    if (part && *part > most) throw Error("a batch of " + std::to_string(*part) + " or more; at most 65536");
-  const std::size_t micro = s.micro_batch.value_or(0), parts = s.micro_batches.value_or(1);
-  if (micro == 0) return {s.batch.value_or(task_batch), parts, ranks.value_or(1)};
-  if (!s.batch) return {micro * parts * ranks.value_or(1), parts, ranks.value_or(1)};
-  // All but one of the equation's numbers are known, or all: a batch that does not divide is refused by check_batch.
-  Batches b{*s.batch, parts, ranks.value_or(1)};
+  const auto limit = [&](std::size_t n) {
+    if (n > most) throw Error(std::to_string(n) + " is too large for a batch or a part of it; at most 65536");
+    return n;
+  };
+  const std::size_t micro = limit(s.micro_batch.value_or(0)), parts = limit(s.micro_batches.value_or(1));
+  Batches b{limit(s.batch.value_or(task_batch)), parts, ranks.value_or(1)};
+  if (micro == 0) return b;
+  if (!s.batch) return {limit(micro * parts * b.ranks), parts, b.ranks};
+  // All but one of the equation's numbers are known, or all.
   if (!s.micro_batches) b.micro_batches = std::max<std::size_t>(1, b.batch / (micro * b.ranks));
   else if (!ranks) b.ranks = std::max<std::size_t>(1, b.batch / (micro * parts));
   if (b.batch != micro * b.micro_batches * b.ranks)

@@ -14,10 +14,11 @@ namespace narrow::train {
 // What a framework's own file says beside the precision. A run takes it when it is asked to; what is not given is the
 // task's own.
 struct RunSettings {
-  std::optional<std::size_t> batch, micro_batch, micro_batches;  // batch = micro_batch * micro_batches * ranks
-  std::optional<OptimiserSettings> optimiser;                    // all but the two that follow
-  std::optional<double> learning_rate, clip;
-  std::string text;  // all of it in words; empty: nothing is set
+  // batch = micro_batch * micro_batches * ranks
+  std::optional<std::size_t> batch = {}, micro_batch = {}, micro_batches = {};
+  std::optional<OptimiserSettings> optimiser = {};  // all but the two that follow
+  std::optional<double> learning_rate = {}, clip = {};
+  std::string text = {}, where = {};  // all of it in words (empty: nothing is set), and the file
 };
 
 struct Recipe {
