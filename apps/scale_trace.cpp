@@ -16,6 +16,7 @@
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/train/framework_config.hpp"
 #include "number_text.hpp"
 #include "progress.hpp"
 #include "scale_log.hpp"
@@ -94,7 +95,9 @@ std::vector<narrow::NamedScaler> choose_policies(const Options& options) {
           p != nullptr && !narrow::is_allowed(value.value, p->kind))
         throw narrow::Error("--" + value.name + ": " + std::string(row->name) + ": " + value.name + " is " +
                             scale_text(value.value) + "; accepted: " + std::string(describe(p->kind)));
-    chosen.push_back(blame("--policy", [&] { return narrow::make_scaler(word, common); }));
+    chosen.push_back(
+        blame("--policy", [&] { return narrow::make_scaler(narrow::train::expand_policy(word), common); }));
+    chosen.back().name = word;
     begin = end + 1;
   }
   for (const narrow::ParameterValue& value : common) {
@@ -146,7 +149,9 @@ std::string add_recorded_scales(narrow::GradientLog& log, const Options& o,
   if (!can || (!o.recorded && policies.size() != 1)) return "";
   const narrow::NamedScaler& named = policies.front();
   const std::unique_ptr<narrow::Scaler> scaler =
-      o.recorded ? blame("--recorded", [&] { return narrow::make_scaler(*o.recorded).scaler; }) : named.scaler->clone();
+      o.recorded
+          ? blame("--recorded", [&] { return narrow::make_scaler(narrow::train::expand_policy(*o.recorded)).scaler; })
+          : named.scaler->clone();
   const std::string& name = o.recorded ? *o.recorded : named.name;
   if (scaler->limit() > 0) return "";
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
@@ -482,7 +487,8 @@ Action declare(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   arguments.option(
       "--policy", o->policies, "LIST",
-      "policies of list-scaling, each NAME or NAME:PARAMETER=VALUE:... (default torch,megatron,deepspeed,apex,keras)");
+      "policies of list-scaling, each NAME or NAME:PARAMETER=VALUE:...; deepspeed:ds_config.json, megatron:FILE and "
+      "'megatron:--fp16 --hysteresis 4' have a run's own settings (default torch,megatron,deepspeed,apex,keras)");
   arguments.option("--events", o->events, "FILE",
                    "a log of steps, - for standard input: JSON rows [step, loss, scale, found_inf] or objects, in an "
                    "array or one a line; CSV with step and amax, found_inf or scale; logs.json (FILE:RUN) and "

@@ -42,17 +42,26 @@ train::RunResult run_one(train::Trainer& trainer, const TrainOptions& options, c
   return trainer.result();
 }
 
+constexpr const char* other_recipes =
+    "\nand other frameworks' own settings, for example\n"
+    "  --recipe ds_config.json\n"
+    "  --recipe fsdp:param_dtype=bfloat16,reduce_dtype=float32   (or such keys in a .json file)\n"
+    "  --recipe 'megatron:--fp16 --initial-loss-scale 65536 --hysteresis 4'   (or megatron:FILE of such flags)\n";
+
 int run(const TrainOptions& options) {
   if (options.list_recipes) {
-    print(options.json ? recipe_list_json() : recipe_list().to_text(use_colour(1)));
+    print(options.json ? recipe_list_json() : recipe_list().to_text(use_colour(1)) + other_recipes);
     return 0;
   }
   if (options.print_recipe) {
-    print(recipe_json(blame("--print-recipe", [&] { return train::require_recipe(*options.print_recipe); })));
+    const auto recipe = blame("--print-recipe", [&] { return train::require_recipe(*options.print_recipe); });
+    for (const std::string& note : recipe.notes) complain("note: " + note);
+    print(recipe_json(recipe));
     return 0;
   }
   const TrainPlan plan = plan_training(options);
   if (options.resume) check_resumed(*options.folder, plan);
+  for (const std::string& note : plan.notes) complain("note: " + note);
   const Interrupt interrupt;
   RunResults results;
   std::string heading;

@@ -8,6 +8,7 @@
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/train/framework_config.hpp"
 
 namespace app {
 namespace {
@@ -46,6 +47,28 @@ std::vector<std::string> split(const std::string& list, const char* flag) {
     begin = end + 1;
   }
   return words;
+}
+
+// What their files set beside the precision. It holds for all runs, so that they differ in the recipe only.
+train::RunSettings settings_of_all(const std::vector<train::Recipe>& recipes) {
+  const train::Recipe* first = nullptr;
+  for (const train::Recipe& r : recipes) {
+    if (r.run.text.empty()) continue;
+    if (first == nullptr) first = &r;
+    if (r.run.text != first->run.text)
+      throw narrow::Error("--recipe: " + first->name + " and " + r.name +
+                          " set different things beside the precision (" + first->run.text + "; " + r.run.text +
+                          "); compare them in two commands");
+  }
+  return first == nullptr ? train::RunSettings{} : first->run;
+}
+
+// The task's optimiser with what the files set.
+train::OptimiserSettings with_settings(train::OptimiserSettings own, const train::RunSettings& run) {
+  train::OptimiserSettings settings = run.optimiser.value_or(own);
+  settings.learning_rate = run.learning_rate.value_or(own.learning_rate);
+  settings.clip = run.clip.value_or(own.clip);
+  return settings;
 }
 
 // A size of the model, where it is given; only models that have it.
@@ -94,7 +117,7 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
 
 train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::OptimiserSettings settings) {
   if (o.optimiser) settings.kind = parse_optimiser(*o.optimiser);
-  if (settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
+  if (o.optimiser && settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
   if (o.rate) settings.learning_rate = parse_number(*o.rate, "--lr");
   if (o.clip) settings.clip = parse_number(*o.clip, "--clip", true);
   check(settings);
@@ -142,12 +165,21 @@ std::uint64_t parse_every(const std::string& text) {
 }  // namespace
 
 std::vector<train::Recipe> parse_recipe_list(const std::string& list) {
+  // A comma may also stand inside fsdp:KEY=VALUE,KEY=VALUE.
+  std::vector<std::string> words;
+  for (const std::string& word : split(list, "--recipe")) {
+    const bool goes_on = !words.empty() && words.back().starts_with("fsdp:") && word.find('=') != std::string::npos &&
+                         word.find(':') == std::string::npos;
+    if (goes_on) words.back() += "," + word;
+    else words.push_back(word);
+  }
   std::vector<train::Recipe> recipes;
   std::set<std::string> names;
-  for (const std::string& word : split(list, "--recipe")) {
+  for (const std::string& word : words) {
     recipes.push_back(blame("--recipe", [&] { return train::require_recipe(word); }));
     if (const std::string& name = recipes.back().name; !names.insert(name).second)
-      throw narrow::Error("--recipe: two recipes are called " + narrow::quote(name) + "; change one \"name\"");
+      throw narrow::Error("--recipe: two recipes are called " + narrow::quote(name) +
+                          "; change one \"name\" or file name");
   }
   return recipes;
 }
@@ -162,8 +194,9 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--task", task, "TASK", "what is learned: digits, lm, fashion or fashion-vit (default digits)");
   arguments.option("--model", model, "NAME", "digits, fashion: cnn, with convolutions and batch norm (default mlp)");
   arguments.option("--recipe", recipes, "LIST",
-                   "names of --list-recipes and .json files, with commas (default fp32,bf16-amp,fp16-amp,"
-                   "fp16-amp-noscale,fp16-pure,fp8-current)");
+                   "names of --list-recipes and .json files, also DeepSpeed's ds_config.json, "
+                   "fsdp:param_dtype=bfloat16,reduce_dtype=float32 and 'megatron:--fp16 --hysteresis 4', with commas "
+                   "(default fp32,bf16-amp,fp16-amp,fp16-amp-noscale,fp16-pure,fp8-current)");
   arguments.option("--steps", steps, "N", "steps of each run (default 300 for digits, 200 for lm, 1000 for fashion)");
   arguments.option("--seed", seeds, "LIST", "seeds, with commas; each recipe runs with each (default 1)");
   arguments.option("-o,--output", folder, "DIR", "write a CSV of all steps and a checkpoint of every run there");
@@ -216,14 +249,21 @@ TrainPlan plan_training(const TrainOptions& o) {
     throw narrow::Error(std::string(o.dump ? "--dump" : "--instrument") + ": needs -o DIR to write to");
   if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
   if (o.reduce && o.ranks.value_or("1") == "1") throw narrow::Error("--reduce: needs --ranks of 2 or more");
+  std::vector<train::Recipe> recipes = parse_recipe_list(o.recipes.value_or(default_recipes));
+  train::RunSettings theirs = settings_of_all(recipes);
   common.steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : own.steps;
-  common.batch = o.batch ? parse_count(*o.batch, "--batch", 1, 65536) : own.batch;
   common.shape = choose_shape(o, own.shape);
-  common.optimiser = choose_optimiser(o, own.optimiser);
+  common.optimiser = choose_optimiser(o, with_settings(own.optimiser, theirs));
   common.text = o.text.value_or("");
   if (o.instrument) common.instrument_every = parse_every(*o.instrument);
-  if (o.micro_batches) common.micro_batches = parse_count(*o.micro_batches, "--micro-batches", 1, 65536);
-  if (o.ranks) common.ranks = parse_count(*o.ranks, "--ranks", 1, 4096);
+  if (o.batch) theirs.batch = parse_count(*o.batch, "--batch", 1, 65536);
+  if (o.micro_batches) theirs.micro_batches = parse_count(*o.micro_batches, "--micro-batches", 1, 65536);
+  if (o.batch || o.micro_batches) theirs.micro_batch.reset();
+  std::optional<std::size_t> ranks;
+  if (o.ranks) ranks = parse_count(*o.ranks, "--ranks", 1, 4096);
+  const train::Batches batches =
+      blame("--recipe: " + theirs.where, [&] { return train::resolve_batches(theirs, ranks, own.batch); });
+  common.batch = batches.batch, common.micro_batches = batches.micro_batches, common.ranks = batches.ranks;
   blame(o.micro_batches ? "--micro-batches"
         : o.ranks       ? "--ranks"
                         : "--batch",
@@ -232,7 +272,6 @@ TrainPlan plan_training(const TrainOptions& o) {
   else if (o.order && *o.order != "ring")
     throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");
   choose_order(o, common);
-  std::vector<train::Recipe> recipes = parse_recipe_list(o.recipes.value_or(default_recipes));
   std::vector<std::uint64_t> seeds;
   for (const std::string& word : split(o.seeds.value_or("1"), "--seed"))
     seeds.push_back(parse_count(word, "--seed", 0, ~std::uint64_t{0}));
@@ -248,7 +287,9 @@ TrainPlan plan_training(const TrainOptions& o) {
         check(recipe.policy);
       });
     if (o.loss_scaler)
-      recipe.loss_scaler = blame("--loss-scaler", [&] { return train::checked_loss_scaler(*o.loss_scaler); });
+      recipe.loss_scaler =
+          blame("--loss-scaler", [&] { return train::checked_loss_scaler(train::expand_policy(*o.loss_scaler)); });
+    plan.notes.insert(plan.notes.end(), recipe.notes.begin(), recipe.notes.end());
     for (const std::uint64_t seed : seeds) {
       plan.runs.push_back(common);
       plan.runs.back().recipe = recipe;

@@ -28,6 +28,7 @@ struct TrainOptions {
 
 struct TrainPlan {
   std::vector<narrow::train::RunRequest> runs;  // recipe by recipe, each with all seeds; they share the data
+  std::vector<std::string> notes;               // on the recipes
   std::optional<std::uint64_t> dump;            // the step after which tensors are written
 };
 

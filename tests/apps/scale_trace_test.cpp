@@ -335,6 +335,53 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   check_refused({"scale-trace", "--events", "/nonexistent.csv"}, {"cannot read '/nonexistent.csv'"});
 }
 
+// DeepSpeed's rule from its definition: with k good steps since the last overflow the scale doubles where k - 1 is a
+// positive multiple of the window; an overflow halves it once `patience` of them came since the last growth.
+TEST_CASE("apps: scale-trace reads the loss scale of ds_config.json and of Megatron's flags") {
+  const TemporaryFile config("ds_config.json", R"({"train_batch_size": 8, "zero_optimization": {"stage": 2},
+    "fp16": {"enabled": true, "initial_scale_power": 14, "loss_scale_window": 3, "hysteresis": 2}})");
+  const TemporaryFile flags("args.txt", "--fp16 --initial-loss-scale 16384\n--loss-scale-window 3 # a window\n");
+  std::string rows = "step,amax\n";
+  std::vector<int> amax_log2;  // the product with a scale is a power of two: an overflow from 2^16 on
+  for (unsigned i = 0, x = 1; i < 300; ++i) {
+    x = x * 1664525u + 1013904223u;
+    amax_log2.push_back(static_cast<int>((x >> 24) % 5) - 2 + (i / 100 % 2 == 1 ? 3 : 0));
+    rows += std::to_string(i) + "," + std::to_string(std::ldexp(1.0, amax_log2.back())) + "\n";
+  }
+  const TemporaryFile log("amax.csv", rows);
+  const std::string from_file = "deepspeed:" + config.path(), by_hand = "deepspeed:init=2^14:growth-interval=3";
+  const std::string megatron = "megatron:" + flags.path(),
+                    by_flags = "megatron:--fp16 --initial-loss-scale 2^14 --loss-scale-window 3",
+                    set = "megatron:init=2^14:growth-interval=3";
+  const Json traces = narrow_json({"scale-trace", "--events", log.path(), "--policy",
+                                   from_file + "," + by_hand + "," + megatron + "," + by_flags + "," + set});
+  CHECK(traces[from_file] == traces[by_hand]);
+  CHECK(traces[megatron] == traces[set]);
+  CHECK(traces[by_flags] == traces[set]);
+  int scale = 14, good = 0, patience = 2, growths = 0;
+  for (std::size_t i = 0; i < amax_log2.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(traces[from_file][i]["scale"] == std::ldexp(1.0, scale));
+    const bool overflows = scale + amax_log2[i] >= 16;
+    REQUIRE(traces[from_file][i]["skipped"] == overflows);
+    if (overflows) {
+      if (patience == 1) --scale;
+      else --patience;
+      good = 0;
+    } else if (++good > 1 && (good - 1) % 3 == 0) {
+      ++scale, ++growths, patience = 2;
+    }
+  }
+  CHECK(growths > 10);
+  const TemporaryFile brain("bf16.json", R"({"bf16": {"enabled": true}})"),
+      typo("typo.json", R"({"fp16": {"hystersis": 3}})");
+  check_refused({"scale-trace", "--events", log.path(), "--policy", "deepspeed:" + brain.path()},
+                {"--policy", "scales no loss"});
+  check_refused({"scale-trace", "--events", log.path(), "--policy", "deepspeed:" + typo.path()},
+                {"--policy", "typo.json", "fp16", "'hystersis'", "did you mean 'hysteresis'"});
+  check_refused({"scale-trace", "--events", log.path(), "--policy", "deepspeed:/no/such.json"}, {"/no/such.json"});
+}
+
 TEST_CASE("apps: scale-trace refuses policies and parameters that cannot be") {
   const auto refused = [](std::vector<std::string> more, const std::vector<std::string>& words) {
     more.insert(more.begin(), {"scale-trace", "--events", recorded});

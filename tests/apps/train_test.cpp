@@ -212,6 +212,43 @@ TEST_CASE("apps: train prints recipes that it reads again") {
     for (const char* key : {"name", "loss_scaler", "what"}) CHECK(recipe.contains(key));
 }
 
+TEST_CASE("apps: train takes other frameworks' settings as recipes") {
+  const test::Folder folder;
+  const std::string file = folder.write("ds_config.json", R"({"train_batch_size": 32, "gradient_accumulation_steps": 2,
+    "fp16": {"enabled": true, "initial_scale_power": 8}, "zero_optimization": {"stage": 2}, "scheduler": {},
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.004}}, "gradient_clipping": "auto"})");
+  const Ran ran = run({"train", "--recipe", "fp32," + file, "--steps", "20"});
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "batch 32 in 2 micro-batches, 20 steps of AdamW"));
+  CHECK(contains(ran.out, "ds_config "));
+  CHECK(contains(ran.out, "       256  -"));  // the scale
+  for (const char* note : {"has no effect on numbers here: zero_optimization.stage\n", "not computed here: scheduler\n",
+                           "taken as not given: gradient_clipping\n", "gradient_clipping is not given: 1",
+                           "sets for all runs, where no flag does: batch 32, 2 micro-batches, AdamW with betas 0.9 and "
+                           "0.999 and epsilon 1e-08, weight decay 0, learning rate 0.004, gradients clipped at 1\n"})
+    CHECK_MESSAGE(contains(ran.err, note), note);
+  // Flags win.
+  CHECK(contains(run({"train", "--recipe", file, "--steps", "2", "--batch", "16"}).out, "batch 16 in 2 micro-batches"));
+  const Ran several =
+      run({"train", "--recipe", "fsdp:param_dtype=bfloat16,reduce_dtype=float32,fp32,allow_tf32", "--steps", "5"});
+  CHECK(several.status == 0);
+  for (const char* name : {"\nfsdp-param_dtype-bfloat16-reduce_dtype-float32 ", "\nfp32 ", "\nallow_tf32 "})
+    CHECK_MESSAGE(contains(several.out, name), name);
+  CHECK(several.err == "");
+  CHECK(run({"train", "--recipe", "megatron:--bf16 --fp8-format hybrid", "--steps", "5"}).status == 0);
+  CHECK(contains(run({"train", "--print-recipe", file}).out, "\"loss_scaler\": \"deepspeed:init=2^8\""));
+  CHECK(contains(run({"train", "--list-recipes"}).out, "--recipe ds_config.json"));
+  check_refused({"train", "--recipe", file + ",megatron:--fp16"}, {"--recipe", "ds_config", "set different things"});
+  check_refused(
+      {"train", "--recipe", folder.write("a.json", R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})")},
+      {"--recipe", "a.json", "both enabled"});
+  check_refused(
+      {"train", "--recipe", folder.write("b.json", R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 5})")},
+      {"--recipe", "b.json", "a batch of 64 is not 12 micro-batches of 5 on 1 rank"});
+  check_refused({"train", "--recipe", folder.write("c.json", "{\"fp16\": {\"\\u001b[31m\": 1}}")},
+                {"c.json", "fp16: key '\\x1B[31m'"});
+}
+
 TEST_CASE("apps: train keeps what was done when it is interrupted") {
   const test::Folder folder;
   const std::string checkpoint = folder / "run/fp32-seed1.safetensors";

@@ -44,6 +44,19 @@ TEST_CASE("train: a recipe that is printed and read again is the same") {
   }
 }
 
+TEST_CASE("train: torch's switches are recipes of their own names") {
+  const auto operations = [](const std::string& name) {
+    const std::string text = recipe_json(require_recipe(name));
+    return text.substr(text.find("\"base\""));
+  };
+  for (const char* name : {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32", "matmul-high"})
+    CHECK(operations(name) == operations("tf32"));
+  CHECK(operations("matmul-highest") == operations("fp32"));
+  const Policy medium = require_recipe("matmul-medium").policy;
+  CHECK(medium[Operation::linear].weights.format == "bf16"_fmt);
+  CHECK(medium[Operation::linear].output.format == "fp32"_fmt);
+}
+
 TEST_CASE("train: a recipe file says what differs from its base") {
   const Recipe r = parse_recipe(R"({"name": "mine", "base": "fp16-amp", "loss_scaler": "torch:init=2^10",
     "operations": {"softmax": {"arithmetic": "bf16", "output": {"format": "e4m3", "overflow": "saturate"}},

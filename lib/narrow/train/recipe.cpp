@@ -3,21 +3,18 @@
 #include "narrow/base/error.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/tensor/mapped_file.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/train/framework_config.hpp"
 
 namespace narrow::train {
 
 namespace {
 
-constexpr std::size_t largest_recipe = 1 << 20;
-
 Recipe read_recipe(const std::string& path) {
-  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() > largest_recipe) throw Error(quote_path(path) + ": a recipe has at most 1 MiB");
-  return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, quote_path(path));
+  const std::string json = read_config_file(path);
+  if (std::optional<Recipe> theirs = parse_framework_json(json, path)) return *std::move(theirs);
+  return parse_recipe(json, quote_path(path));
 }
 
 }  // namespace
@@ -31,6 +28,8 @@ std::string checked_loss_scaler(const std::string& text) {
 }
 
 const RecipeRow* find_recipe(std::string_view name) {
+  constexpr std::string_view torch = "torch.backends.cuda.matmul.";  // allow_tf32 by its full name
+  if (name.starts_with(torch)) name.remove_prefix(torch.size());
   for (const RecipeRow& row : recipe_table())
     if (row.name == name) return &row;
   return nullptr;
@@ -39,6 +38,7 @@ const RecipeRow* find_recipe(std::string_view name) {
 Recipe require_recipe(const std::string& name_or_file) {
   if (const RecipeRow* row = find_recipe(name_or_file))
     return {std::string(row->name), std::string(row->what), row->policy(), std::string(row->loss_scaler)};
+  if (std::optional<Recipe> theirs = framework_recipe(name_or_file)) return *std::move(theirs);
   if (name_or_file.ends_with(".json")) return read_recipe(name_or_file);
   std::vector<std::string_view> names;
   std::string list;
@@ -49,7 +49,7 @@ Recipe require_recipe(const std::string& name_or_file) {
   const std::string close = did_you_mean(name_or_file, names);
   throw Error("recipe " + quote(name_or_file) + " is unknown; " +
               (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: a file that ends in .json, or" +
-              list);
+              list + ", deepspeed:FILE, fsdp:KEY=VALUE, megatron:FLAGS");
 }
 
 }  // namespace narrow::train

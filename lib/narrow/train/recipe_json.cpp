@@ -1,18 +1,15 @@
 // Recipes as JSON: out in full, in as changes to a base. Every key is checked; an error names its path.
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "narrow/base/error.hpp"
 #include "narrow/text/names.hpp"
+#include "narrow/train/config_json.hpp"
 #include "narrow/train/recipe.hpp"
-#include "narrow/train/recipe_words.hpp"
 
 namespace narrow::train {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::pair<std::string_view, Precision TrainingPolicy::*> training_roles[] = {
     {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
@@ -22,48 +19,6 @@ constexpr std::pair<std::string_view, ProductPolicy OperationPolicy::*> product_
     {"forward", &OperationPolicy::forward}, {"dgrad", &OperationPolicy::dgrad}, {"wgrad", &OperationPolicy::wgrad}};
 
 // --- in ---
-
-// A value and where it stands: "'my.json': operations.linear.weights".
-struct Node {
-  const Json& value;
-  std::string where;
-  bool is_root = false;
-
-  [[noreturn]] void fail(const std::string& what) const { throw Error(where + ": " + what); }
-  std::string text() const {
-    if (!value.is_string()) fail("must be a text in quotes");
-    return value.get<std::string>();
-  }
-  bool truth() const {
-    if (!value.is_boolean()) fail("must be true or false");
-    return value.get<bool>();
-  }
-  std::int64_t count(std::int64_t least, std::int64_t most) const {
-    if (!value.is_number_integer() || value < least || value > most)
-      fail("must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
-    return value.get<std::int64_t>();
-  }
-  // read(index of the key in `keys`, its value) for each key of an object.
-  template <class Read>
-  void each(std::vector<std::string_view> keys, const Read& read) const {
-    if (!value.is_object()) fail("must be an object in braces");
-    for (const auto& [key, child] : value.items()) {
-      const std::size_t i = choose(where, "key", key, keys);
-      read(i, Node{child, where + (is_root ? ": " : ".") + key});
-    }
-  }
-  // What narrow's own parsers say about a word, with the place in front.
-  template <class Parse>
-  auto parse(const Parse& parse_word) const {
-    try {
-      return parse_word(text());
-    } catch (const Error& error) {
-      const std::string message = error.what();
-      if (message.starts_with(where)) throw;
-      fail(message);
-    }
-  }
-};
 
 // A new format begins without the cast and the scale of the old one.
 Precision read_precision(const Node& node, Precision p) {
@@ -157,17 +112,6 @@ std::string read_name(const Node& node) {
   return name;
 }
 
-Json parse_json(std::string_view json, const std::string& where) {
-  try {
-    return Json::parse(json);
-  } catch (const nlohmann::json::exception& error) {
-    std::string reason = error.what();
-    if (const std::size_t at = reason.find("] "); at != std::string::npos) reason.erase(0, at + 2);
-    throw Error(where + ": no JSON: " + reason.substr(0, reason.find('\n')) +
-                "; narrow train --print-recipe shows one");
-  }
-}
-
 // --- out ---
 
 Json to_json(const Precision& p) {
@@ -216,7 +160,7 @@ std::string lines(const Json& object) {
 }  // namespace
 
 Recipe parse_recipe(std::string_view json, const std::string& where) {
-  const Json tree = parse_json(json, where);
+  const Json tree = parse_config_json(json, where);
   const Node root{tree, where, true};
   Recipe recipe = require_recipe("fp32");
   if (tree.is_object() && tree.contains("base")) {

@@ -12,14 +12,14 @@ Precision scaled(const Format& format, Scaling scaling) {
   return {.format = format, .cast = saturating, .scaling = scaling};
 }
 
-Policy tf32() {
+// FP32 tensors, products with operands that are rounded to nearest even, as cuBLAS does for TF32.
+Policy narrow_products(const Format& format) {
   Policy policy;
-  for (const Operation o : products) {
-    const Precision operand{.format = "tf32"_fmt};  // rounded to nearest even, as cuBLAS does
-    set_operands(policy[o], operand, operand, operand);
-  }
+  for (const Operation o : products)
+    set_operands(policy[o], {.format = format}, {.format = format}, {.format = format});
   return policy;
 }
+Policy tf32() { return narrow_products("tf32"_fmt); }
 
 // Forward E4M3, gradients E5M2.
 Policy hybrid(Scaling scaling) {
@@ -68,6 +68,14 @@ Policy fp8_logits() {
 constexpr RecipeRow rows[] = {
     {"fp32", "everything in FP32", [] { return Policy{}; }, "none"},
     {"tf32", "products take TF32 operands, all else is FP32", tf32, "none"},
+    // torch's switches: aten/src/ATen/Context.cpp setAllowTF32CuBLAS, setFloat32MatmulPrecision (2.x).
+    {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32: as tf32; off by default since 1.12 (cudnn.allow_tf32 is on)",
+     tf32, "none"},
+    {"matmul-highest", "torch.set_float32_matmul_precision highest, the default: as fp32", [] { return Policy{}; },
+     "none"},
+    {"matmul-high", "torch.set_float32_matmul_precision high: as tf32 on CUDA", tf32, "none"},
+    {"matmul-medium", "the same with medium as oneDNN has it, BF16 operands; on CUDA medium is high",
+     [] { return narrow_products(bf16); }, "none"},
     {"bf16-amp", "autocast to BF16, FP32 master weights", [] { return autocast(bf16); }, "none"},
     {"fp16-amp", "autocast to FP16, FP32 master weights, dynamic loss scale", [] { return autocast(fp16); }, "torch"},
     {"fp16-amp-noscale", "the same without a loss scale: small gradients vanish", [] { return autocast(fp16); },
