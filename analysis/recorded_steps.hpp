@@ -29,7 +29,8 @@ struct RecordedRows {
   std::string gpu;
   std::vector<Row> rows;
 };
-// No rows, and `missing` says why, when the file is not there; throws Error when it cannot be read.
+// No rows where made numbers are asked for, nor when the file is not there (`missing` says where it was searched); throws
+// Error when it cannot be read.
 RecordedRows<RecordedStep> load_steps(std::string& missing);
 RecordedRows<RecordedOperation> load_operations(std::string& missing);
 RecordedRows<RecordedSwitch> load_switches(std::string& missing);

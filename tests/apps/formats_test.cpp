@@ -73,6 +73,29 @@ TEST_CASE("apps: formats takes names and aliases and any eXmY") {
   CHECK(narrow_json({"formats", "all"}).size() == 17);
 }
 
+TEST_CASE("apps: formats --devices says where a format is native") {
+  const Json rows = narrow_json({"formats", "--devices"});
+  CHECK(rows.size() == 21);
+  for (const Json& row : rows) {
+    CAPTURE(row["device"].get<std::string>());
+    for (const char* key : {"device", "parts", "year", "products", "scales", "conversions", "source"})
+      CHECK_MESSAGE(row.contains(key), key);
+    if (row["device"] == "hopper")
+      CHECK(row["products"] == Json({"fp64", "tf32", "fp16", "bf16", "e4m3", "e5m2", "int8"}));
+    if (row["device"] == "tpu-v4") CHECK(row["conversions"].is_null());
+  }
+  const Json some = narrow_json({"formats", "half", "e3m4", "--devices"});
+  CHECK(some[0]["products"] == Json({"fp16"}));
+  const std::string text = narrow({"formats", "--devices"}).out;
+  CHECK(contains(text, "P matrix products"));
+  CHECK(!contains(text, " \n"));
+  CHECK(!contains(text, "e3m4"));  // no device has it
+  const std::string markdown = narrow({"formats", "e4m3,e3m4", "--devices", "--markdown"}).out;
+  CHECK(contains(markdown, "| device | parts | year | e4m3 | e3m4 | source |"));
+  CHECK(contains(markdown, "| ada | L40S, RTX 40 | 2022 | PC | - |"));
+  check_refused({"formats", "--devices", "--card", "-o", "x.html"}, {"--devices", "--card"});
+}
+
 TEST_CASE("apps: the text table has one line a format and no spaces at line ends") {
   const test::Ran ran = narrow({"formats"});
   CHECK(ran.status == 0);

@@ -48,6 +48,8 @@ std::vector<std::vector<std::string>> requests(const test::Folder& folder) {
           {"bench", "--quick", "--kernel", "round"},
           {"list"},
           {"list", "format_choice"},
+          {"formats", "--devices"},
+          {"memory", "--layers", "2", "--width", "64", "--devices", "2"},
           {"run", "format_choice", "-o", folder / "run", "--show"},
           {"report", "--only", "format_choice", "--fast", "-o", folder / "report"}};
 }

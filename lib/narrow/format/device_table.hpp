@@ -3,8 +3,6 @@
 
 #include <string_view>
 
-#include "narrow/format/format.hpp"
-
 namespace narrow {
 
 struct DeviceRow {

@@ -39,7 +39,7 @@ ActivationBytes activation_bytes(const Policy& p, const TransformerSizes& m, Rec
 
 double head_bytes(const Policy& p, const TransformerSizes& m) {
   return m.width * (bytes_of(p[Operation::residual].output) + bytes_of(p[Operation::logits].activations)) +
-         m.vocabulary * bytes_of(p[Operation::loss].activations);
+         2 * m.vocabulary * (bytes_of(p[Operation::logits].output) + bytes_of(p[Operation::loss].activations));
 }
 
 double peak_activation_bytes(const Policy& policy, const TransformerSizes& sizes, Recompute recompute) {

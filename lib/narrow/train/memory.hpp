@@ -67,8 +67,9 @@ struct ActivationBytes {
 ActivationBytes activation_bytes(const Policy& policy, const TransformerSizes& sizes,
                                  Recompute recompute = Recompute::none);
 
-// Of one token behind the last layer: inputs of the last norm and of the last product, and the logits as the loss reads
-// them.
+// Of one token behind the last layer: inputs of the last norm and of the last product, and at the begin of the backward
+// pass the logits and their gradient in the format of that product, the log-softmax and its gradient in that of the
+// loss. This is what a cross entropy that is one call among others holds; a kernel fused with the product holds less.
 double head_bytes(const Policy& policy, const TransformerSizes& sizes);
 
 // The most that one token has in memory at a time: what all layers keep, and either the head (the backward pass begins)
