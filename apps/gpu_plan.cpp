@@ -17,10 +17,14 @@ int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, con
   row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
   row["algorithm"] = algorithm.text();
   row["predicted_model"] = foretold.model, row["predicted_plan"] = foretold.plan, row["recorded"] = foretold.recorded;
+  const narrow::CublasVersion used = narrow::cublas_version();
+  const std::string warning = narrow::version_warning(request.recorded_with, used);
+  add_origin(row, request.recorded_with, used, warning);
   if (!request.json)
-    print("cuBLASLt chooses " + algorithm.text() + "\nforetold from " +
+    print("cuBLASLt " + used.number + " chooses " + algorithm.text() + "\nforetold from " +
           (foretold.recorded ? "a recorded product of this shape" : "the numbers of that algorithm") + ": " +
-          foretold.model + ", plan " + foretold.plan + "\n");
+          foretold.model + ", plan " + foretold.plan + "\n(the table and the rule: recorded with " +
+          request.recorded_with.text() + ")\n" + (warning.empty() ? "" : "warning: " + warning + "\n"));
   if (request.predict) {
     if (request.json) print(row.dump(2) + "\n");
     return 0;

@@ -9,6 +9,7 @@
 #include "command.hpp"
 #include "gpu.hpp"
 #include "gpu_plan.hpp"
+#include "gpu_share.hpp"
 #include "json_value.hpp"
 #include "narrow/cuda/bench.hpp"
 #include "narrow/cuda/check.hpp"
@@ -149,7 +150,10 @@ int check(const GpuRequest& request) {
     for (const std::string& word : split(*request.sections))
       sections.push_back(static_cast<int>(number_of(word, "--section", 0, 1, 4)));
   }
+  const double limit = number_of(request.seconds, "--seconds", 120, 5, 3600);
   const narrow::GpuDevice device = narrow::open_device();
+  options.capability = device.capability;
+  if (request.share) return share_gpu(request, options, device, today(), limit);
   if (!request.json) {
     print("narrow gpu check on " + device_line(device) + "\n");
     print(format_text("seed %llu, %llu dot products an instruction, scale %g\n",
@@ -202,7 +206,8 @@ void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& opt
   narrow::check_conversions(options, add);
   narrow::check_arithmetic(options, add);
   write_file(*request.folder + "/conversions.tsv", text);
-  text = head + "type\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
+  const narrow::CublasVersion cublas = narrow::cublas_version();
+  text = head + "# cublas " + cublas.number + "\n# torch none\ntype\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
   sweep_products(options, [&](const narrow::ProductFinding& f) {
     text += f.type.name +
             format_text("\t%d\t%d\t%d\t%llu\t", f.shape.m, f.shape.n, f.shape.k,
@@ -218,8 +223,8 @@ void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& opt
 void record_ladders(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
   std::string text = origin_lines(o) + "instruction\thash\tcolumn 0\n";
   for (const narrow::Instruction& i : narrow::all_instructions()) {
-    if (!is_wanted(options, i.name()) || !narrow::ladder_reaches(i.formats())) continue;
-    const std::vector<narrow::Code> results = narrow::record_ladder(i);
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability) || !narrow::ladder_reaches(i.formats())) continue;
+    const std::vector<narrow::Code> results = narrow::record_tile(i, 0, narrow::ladder_tile);
     text += i.name() + format_text("\t%016llX\t", static_cast<unsigned long long>(narrow::hash_tile(results)));
     for (int row = 0; row < narrow::tile_rows; ++row) {
       const narrow::Code code = results[static_cast<std::size_t>(row * i.columns())];
@@ -235,13 +240,14 @@ constexpr std::size_t full_dots = 4096, hashed_dots = std::size_t{1} << 22;
 
 int record(const GpuRequest& request) {
   if (!request.folder) throw narrow::Error("gpu record: -o FOLDER is missing");
-  const narrow::GpuCheckOptions options = options_of(request);
+  narrow::GpuCheckOptions options = options_of(request);
   const narrow::GpuDevice device = narrow::open_device();
+  options.capability = device.capability;
   const narrow::GoldenOrigin origin{device.name, device.driver, device.toolkit, today(),
                                     "narrow gpu record -o " + *request.folder};
   std::filesystem::create_directories(*request.folder);
   for (const narrow::Instruction& i : narrow::all_instructions()) {
-    if (!is_wanted(options, i.name())) continue;
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability)) continue;
     const auto outputs = static_cast<std::size_t>(narrow::tile_rows * i.columns());
     const narrow::GoldenTiles golden{origin, i, options.seed,
                                      narrow::record_instruction(i, options.seed, full_dots, hashed_dots / outputs)};

@@ -178,6 +178,6 @@ Action declare(Arguments& arguments) {
 }  // namespace
 
 const Command report_command{"report", "all experiments as one page with pictures, findings first",
-                             "narrow report gradients=grads.safetensors -o report --fast", declare};
+                             "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", declare};
 
 }  // namespace app

@@ -274,7 +274,7 @@ expect(stochastic * 2 == all_fp32 && kahan < amp,
        "stochastic rounding halves it; Kahan costs two bytes more");
 
 // %% [markdown]
-// Elsewhere: `narrow train --task digits --recipe bf16-pure` makes such a run, and `narrow run master_weights -o out`
+// Elsewhere: `narrow train --task digits --recipe bf16-pure` makes such a run, and `narrow run master_weights -o out --fast`
 // draws these pictures for more seeds.
 //
 // ## Exercises

@@ -30,10 +30,15 @@ struct Recorded {
   std::uint64_t seed = 0, hash = 0;
 };
 
-std::vector<Recorded> read_recorded() {
+// header: what the file says of its making, by key.
+std::vector<Recorded> read_recorded(std::map<std::string, std::string>& header) {
   std::ifstream file(data_file("golden/products.tsv"));
   std::vector<Recorded> products;
   for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("# ")) {
+      const std::size_t space = std::min(line.find(' ', 2), line.size() - 1);
+      header[line.substr(2, space - 2)] = line.substr(space + 1);
+    }
     if (line.empty() || line[0] == '#' || line.starts_with("type\t")) continue;
     std::vector<std::string> cells;
     std::istringstream columns(line);
@@ -57,7 +62,8 @@ int main() {
 // arithmetic, so that every machine makes the same ones.
 
 // %%
-const std::vector<Recorded> recorded = read_recorded();
+std::map<std::string, std::string> header;
+const std::vector<Recorded> recorded = read_recorded(header);
 const auto find_recorded = [&](const char* type, std::size_t m, std::size_t n, std::size_t k) {
   for (const Recorded& r : recorded)
     if (r.type == type && r.m == m && r.n == n && r.k == k) return r;
@@ -71,6 +77,10 @@ const auto hex = [](std::uint64_t hash) {
 const Recorded small = find_recorded("f16", 128, 128, 128);
 say("**{}** products. This one is {} x {} x {} of FP16 numbers with an FP32 result: hash `{}`.",
     recorded.size(), small.m, small.n, small.k, hex(small.hash));
+say("Recorded on an {} with the cuBLAS of {}, called directly and not through torch, which may bring another. What "
+    "follows holds for that library: another version may choose other kernels and cut the sum elsewhere.",
+    header.at("gpu"), header.at("cublas"));
+expect(header.at("torch") == "none", "the recording names its cuBLAS, and that torch had no part in it");
 for (std::uint64_t i = 0; i < 3; ++i) bits(product_code(small.seed, 0, i, "fp16"_fmt), "fp16"_fmt);
 
 // %% [markdown]
@@ -269,8 +279,9 @@ table(replayed);
 expect(all == all_equal && all > 50, text("all {} products have the hash that the H200 gave", all));
 
 // %% [markdown]
-// With a GPU at hand, `narrow gpu plan` asks cuBLAS which algorithm it would choose and names the plan before the
-// product runs. `narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy` computes
+// With a GPU at hand, `narrow gpu plan 128 128 4096` asks the cuBLAS that is installed which algorithm it would choose,
+// names the plan before the product runs, and warns where its version is not that of the recording; without one,
+// `narrow gpu plan 128 128 4096 --cublas 13.1.0` answers from the recording. `narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy` computes
 // it on your own matrices.
 //
 // ## Exercises

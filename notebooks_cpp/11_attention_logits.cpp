@@ -301,7 +301,7 @@ expect(largest_seen[0] > 4 * largest_seen[2],
        "QK-norm keeps the scores small where the plain model lets them grow");
 
 // %% [markdown]
-// `narrow run attention_overflow -o out` does all this with more lengths, sizes and remedies, and for your own tensors;
+// `narrow run attention_overflow -o out --fast` does all this with more lengths, sizes and remedies, and for your own tensors;
 // `narrow run attention_overflow d=128 n=4096 sigma=30` says for any size whether scores overflow, and at which they would.
 //
 // ## Exercises

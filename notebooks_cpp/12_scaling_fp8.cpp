@@ -326,8 +326,8 @@ for (std::size_t i = 3; i < losses.size(); ++i)
   expect(std::fabs(losses[i] - losses[0]) < 0.03, text("{} ends where FP32 ends", recipes[i].name));
 
 // %% [markdown]
-// Commands: `narrow stats FILE --formats e4m3,mxfp8_e4m3,nvfp4` for your own tensors, `narrow scale-trace` for the
-// scalers step by step, `narrow run fp8_scaling -o out` for the full comparison.
+// Commands: `narrow stats grads.safetensors --formats e4m3,mxfp8_e4m3,nvfp4` for your own tensors, `narrow scale-trace`
+// for the scalers step by step, `narrow run fp8_scaling -o out --fast` for the comparison on more tensors.
 //
 // ## Exercises
 //

@@ -353,7 +353,7 @@ expect(losses[4] > losses[0] + 0.01, "the last product and the loss in FP8 cost 
 expect(losses[4] - losses[0] > losses[1] - losses[0], "softmax inside a layer costs less");
 
 // %% [markdown]
-// `narrow run operation_policy -o out` measures more operations in more formats; `narrow train --recipe fp16-amp-norm`
+// `narrow run operation_policy -o out --fast` measures more operations in more formats; `narrow train --recipe fp16-amp-norm`
 // and its relatives train with any one of them moved.
 //
 // ## Exercises

@@ -59,7 +59,7 @@ int main() {
 // %% [markdown]
 // ## Five runs
 //
-// One is healthy. The recipes are written as JSON, as `narrow train --recipe FILE.json` takes them.
+// One is healthy. The recipes are written as JSON, as `narrow train --recipe mine.json` takes them.
 
 // %%
 struct Patient {
@@ -310,7 +310,7 @@ expect(diagnose(c).starts_with("every step"), "C: loss scale too high");
 expect(diagnose(d).starts_with("the optimiser"), "D: the optimiser");
 
 // %% [markdown]
-// `narrow train --task digits --recipe FILE.json --instrument every=20 -o FOLDER` writes the same reports to files, and
+// `narrow train --task digits --recipe mine.json --instrument every=20 -o run` writes the same reports to files, and
 // `narrow histogram` draws them for tensors of your own training.
 //
 // ## Exercises

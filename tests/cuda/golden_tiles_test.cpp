@@ -1,6 +1,7 @@
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/cuda/golden.hpp"
+#include "narrow/cuda/share.hpp"
 #include "narrow/dot/dot.hpp"
 #include "support/mismatches.hpp"
 #include "support/scale.hpp"
@@ -12,11 +13,7 @@ narrow::Code emulated(const narrow::GoldenTiles& golden, const narrow::DotModel&
   const auto columns = static_cast<std::size_t>(golden.instruction.columns());
   const narrow::TileDot dot = narrow::tile_dot(golden.instruction, golden.seed, tile,
                                                static_cast<int>(output / columns), static_cast<int>(output % columns));
-  const narrow::Code code = narrow::dot(model, dot.a, dot.b, dot.c);
-  // Recordings of doubles hold every NaN as the canonical one.
-  return model.accumulator.format.width() == 64 && narrow::is_nan(code, model.accumulator.format)
-             ? model.accumulator.format.nan_code()
-             : code;
+  return narrow::emulated_code(model, dot);
 }
 
 }  // namespace

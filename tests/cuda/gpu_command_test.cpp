@@ -23,6 +23,28 @@ TEST_CASE("gpu: a job that is none and jobs without their arguments are refused 
   check_refused({"gpu", "bench", "fast"}, "unexpected argument 'fast'");
 }
 
+TEST_CASE("gpu: a plan from the table names what it was recorded with and warns of another cuBLAS") {
+  const std::vector<std::string> plan{"gpu", "plan", "128", "128", "4096", "--cublas"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), plan.begin(), plan.end());
+    return more;
+  };
+  const test::Ran same = narrow(with({"CUDA 13.0"}));
+  CHECK(same.status == 0);
+  CHECK(contains(same.out, "recorded with NVIDIA H200, cuBLAS of CUDA 13.0"));
+  CHECK(contains(same.out, "hopper.wgmma.f32.f16.f16, plan split:1408"));
+  CHECK(!contains(same.out, "warning"));
+  CHECK(contains(narrow(with({"12.9.1"})).out, "warning: the table was recorded with another cuBLAS"));
+  const test::Json json = test::narrow_json(with({"12.9.1"}));
+  CHECK(json["recorded_with"]["cublas"] == "CUDA 13.0");
+  CHECK(json["recorded_with"]["torch"].is_null());
+  CHECK(json["cublas"] == "12.9.1");
+  CHECK(contains(json["warning"], "another"));
+  check_refused(with({"new"}), "'new' is no version");
+  check_refused({"gpu", "plan", "3", "3", "3", "--cublas", "13.1.0"}, "no product f16 of this shape was recorded");
+  check_refused({"gpu", "check", "--cublas", "13.1.0"}, "--cublas goes with plan");
+}
+
 TEST_CASE("gpu: without CUDA or without a device the program says so") {
   CHECK(contains(narrow({"gpu", "check", "--list"}).out, "wgmma.m64n256k32.f32.e4m3.e5m2.rs"));
   check_refused({"gpu", "plan", "16", "16"}, "three sizes");

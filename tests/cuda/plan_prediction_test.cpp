@@ -77,6 +77,33 @@ TEST_CASE("golden: a recorded shape is foretold as it was found") {
              .recorded);
 }
 
+TEST_CASE("golden: a table of products names its cuBLAS and torch and is refused without") {
+  const std::string table = test::read_text(NARROW_DATA "/golden/products.tsv");
+  const narrow::ProductOrigin origin = narrow::read_product_origin(table);
+  CHECK(origin.text() == "NVIDIA H200, cuBLAS of CUDA 13.0 (its own number was not recorded), without torch");
+  for (const std::string key : {"gpu", "toolkit", "cublas", "torch"}) {
+    std::string without = table;
+    without.replace(without.find("# " + key), 3, "# not ");
+    CHECK_THROWS_WITH_AS(narrow::read_product_origin(without), doctest::Contains(("'# " + key).c_str()), narrow::Error);
+  }
+}
+
+TEST_CASE("golden: another cuBLAS than the recorded one is warned of and an unknown one is said to be") {
+  const auto warning = [](const std::string& recorded, const narrow::CublasVersion& used) {
+    return narrow::version_warning({"gpu", "13.0", recorded, "none"}, used);
+  };
+  CHECK(warning("13.1.0", {"13.1.0", "13.0"}) == "");
+  CHECK(warning("13.1.0", {"13.0.2", "13.0"}).find("another cuBLAS (13.1.0, not 13.0.2)") != std::string::npos);
+  CHECK(warning("CUDA 13.0", {"13.0.2", "13.0"}) == "");
+  CHECK(warning("CUDA 13.0", {"13.2.0", "13.1"}).find("another cuBLAS") != std::string::npos);
+  CHECK(warning("CUDA 13.0", narrow::parse_cublas_version("12.8.4")).find("another cuBLAS") != std::string::npos);
+  CHECK(warning("CUDA 13.0", narrow::parse_cublas_version("13.1.0")).find("was not recorded") != std::string::npos);
+  CHECK(warning("13.1.0", narrow::parse_cublas_version("CUDA 13.0")).find("was not recorded") != std::string::npos);
+  CHECK(warning("CUDA 13.0", narrow::parse_cublas_version("CUDA 13.0")) == "");
+  for (const char* text : {"", "13", "13.", "a.b", "13.0x", "CUDA", "cuda 13.0"})
+    CHECK_THROWS_AS(narrow::parse_cublas_version(text), narrow::Error);
+}
+
 TEST_CASE("golden: a broken table of products is refused by line") {
   const std::string head = "# gpu\ntype\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
   const std::string algorithm = "id 1 tile 2 stages 3 split-k 4 reduction 5 swizzle 6 custom 7 inner 8 cluster 9";

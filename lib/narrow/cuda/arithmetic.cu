@@ -12,8 +12,9 @@ namespace {
 using detail::compare;
 
 // One instruction each, as text: intrinsics may be built from others (bf16 add as an fma with 1).
-#define NARROW_BINARY(NAME, TEXT)                                       \
+#define NARROW_BINARY(NAME, SM, TEXT)                                   \
   struct NAME {                                                         \
+    static constexpr int minimum_sm = SM;                               \
     __device__ static unsigned of(unsigned short a, unsigned short b) { \
       unsigned short d;                                                 \
       asm(TEXT " %0, %1, %2;" : "=h"(d) : "h"(a), "h"(b));              \
@@ -29,11 +30,11 @@ using detail::compare;
     }                                                                                     \
   };
 
-NARROW_BINARY(HalfAdd, "add.rn.f16")
-NARROW_BINARY(HalfSub, "sub.rn.f16")
-NARROW_BINARY(HalfMul, "mul.rn.f16")
-NARROW_BINARY(Bf16Add, "add.rn.bf16")
-NARROW_BINARY(Bf16Mul, "mul.rn.bf16")
+NARROW_BINARY(HalfAdd, 80, "add.rn.f16")
+NARROW_BINARY(HalfSub, 80, "sub.rn.f16")
+NARROW_BINARY(HalfMul, 80, "mul.rn.f16")
+NARROW_BINARY(Bf16Add, 90, "add.rn.bf16")
+NARROW_BINARY(Bf16Mul, 90, "mul.rn.bf16")
 NARROW_TERNARY(HalfFma, "fma.rn.f16")
 NARROW_TERNARY(Bf16Fma, "fma.rn.bf16")
 
@@ -58,6 +59,7 @@ struct EmulatedDiv {
 
 template <class Native, class Emulated>
 struct Pairs {
+  static constexpr int minimum_sm = detail::sm_of<Native>;
   Format format;
 
   __device__ unsigned long long native(unsigned long long i) const {
@@ -128,7 +130,8 @@ void check_arithmetic(const GpuCheckOptions& options, const GpuReport& report) {
   };
   const Format half = ieee(5, 10), bf16 = ieee(8, 7);
   const auto pairs = [&](const std::string& name, const auto& operation) {
-    if (is_wanted(options, name)) report(compare(name, "pairs", operation, scaled(1ull << 32), two_codes));
+    if (is_wanted(options, name, detail::sm_of<std::decay_t<decltype(operation)>>))
+      report(compare(name, "pairs", operation, scaled(1ull << 32), two_codes));
   };
   const auto triples = [&](const std::string& name, const auto& operation) {
     if (is_wanted(options, name))

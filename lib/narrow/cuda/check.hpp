@@ -13,6 +13,7 @@ struct GpuCheckOptions {
   std::uint64_t seed = 1;  // of everything that is sampled
   std::uint64_t dots = 20'000'000'000;  // dot products an instruction, before scale
   std::vector<std::string> only;        // names that contain one of these words; empty: all
+  int capability = 90;                  // of the device: what it does not have is left out
 };
 
 struct GpuCheckResult {
@@ -27,7 +28,7 @@ struct GpuCheckResult {
 
 using GpuReport = std::function<void(const GpuCheckResult&)>;
 
-bool is_wanted(const GpuCheckOptions& options, const std::string& name);
+bool is_wanted(const GpuCheckOptions& options, const std::string& name, int minimum_sm = 80);
 
 void check_conversions(const GpuCheckOptions& options, const GpuReport& report);
 void check_arithmetic(const GpuCheckOptions& options, const GpuReport& report);

@@ -31,7 +31,9 @@ __global__ void __launch_bounds__(256) compare_range(Operation operation, unsign
   unsigned long long mismatches = 0, hash = 0, first = ~0ull;
   for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < count;
        i += stride) {
-    const unsigned long long native = operation.native(i), emulated = operation.emulated(i);
+    unsigned long long native = 0, emulated = 0;
+    if constexpr (NARROW_SM >= sm_of<Operation>) native = operation.native(i), emulated = operation.emulated(i);
+    else __trap();
     hash += mix_bits(native << 32 | i);
     if (native != emulated) {
       ++mismatches;
@@ -46,7 +48,8 @@ __global__ void __launch_bounds__(256) compare_range(Operation operation, unsign
 
 template <class Operation>
 __global__ void answer_one(Operation operation, unsigned long long index, TwoAnswers* out) {
-  *out = {operation.native(index), operation.emulated(index)};
+  if constexpr (NARROW_SM >= sm_of<Operation>) *out = {operation.native(index), operation.emulated(index)};
+  else __trap();
 }
 
 inline std::string hex_text(unsigned long long value) {

@@ -27,8 +27,9 @@ __device__ inline float float_of(unsigned long long bits) { return __uint_as_flo
       return h;                                \
     }                                          \
   };
-#define NARROW_CVT32(NAME, TEXT)               \
+#define NARROW_CVT32(NAME, SM, TEXT)           \
   struct NAME {                                \
+    static constexpr int minimum_sm = SM;      \
     __device__ static unsigned of(float x) {   \
       unsigned w;                              \
       asm(TEXT " %0, %1;" : "=r"(w) : "f"(x)); \
@@ -37,6 +38,7 @@ __device__ inline float float_of(unsigned long long bits) { return __uint_as_flo
   };
 #define NARROW_CVT8(NAME, TEXT)                               \
   struct NAME {                                               \
+    static constexpr int minimum_sm = 89;                     \
     __device__ static unsigned of(float x) {                  \
       unsigned short h;                                       \
       asm(TEXT " %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x)); \
@@ -66,9 +68,9 @@ NARROW_CVT16(Bf16Rz, "cvt.rz.bf16.f32")
 NARROW_CVT16(Bf16Sat, "cvt.rn.satfinite.bf16.f32")
 NARROW_FUNCTION(Bf16Ru, __bfloat16_as_ushort(__float2bfloat16_ru(x)))
 NARROW_FUNCTION(Bf16Rd, __bfloat16_as_ushort(__float2bfloat16_rd(x)))
-NARROW_CVT32(Tf32Rna, "cvt.rna.tf32.f32")
-NARROW_CVT32(Tf32Rn, "cvt.rn.tf32.f32")
-NARROW_CVT32(Tf32Rz, "cvt.rz.tf32.f32")
+NARROW_CVT32(Tf32Rna, 80, "cvt.rna.tf32.f32")
+NARROW_CVT32(Tf32Rn, 90, "cvt.rn.tf32.f32")
+NARROW_CVT32(Tf32Rz, 90, "cvt.rz.tf32.f32")
 NARROW_CVT8(E4m3Sat, "cvt.rn.satfinite.e4m3x2.f32")
 NARROW_CVT8(E5m2Sat, "cvt.rn.satfinite.e5m2x2.f32")
 NARROW_CVT8(E4m3Relu, "cvt.rn.satfinite.relu.e4m3x2.f32")
@@ -90,6 +92,7 @@ NARROW_CVT_INT8(Int8Ru, "cvt.rpi.sat.s8.f32")
 // relu: what is negative becomes +0, and so does -0; NaN stays NaN.
 template <class Native, bool Relu>
 struct FloatToCode {
+  static constexpr int minimum_sm = detail::sm_of<Native>;
   Format format;
   Cast cast;
 
@@ -126,6 +129,7 @@ struct Fp8ToHalf {
 // The packed instruction reads the upper input into the upper byte and the lower into the lower.
 template <bool E5m2>
 struct PackedOrder {
+  static constexpr int minimum_sm = 89;
   __device__ unsigned long long native(unsigned long long i) const {
     const float upper = __uint_as_float(static_cast<unsigned>(mix_bits(i))), lower = float_of(i);
     unsigned short h;
@@ -148,14 +152,14 @@ class Conversions {
   template <class Native, bool Relu = false>
   void all_floats(const char* native, const char* system, const char* format, Rounding rounding) {
     const std::string name = std::string("cvt ") + native;
-    if (!is_wanted(options_, name)) return;
+    if (!is_wanted(options_, name, detail::sm_of<Native>)) return;
     const Format to = *find_format(format);
     report_(compare(name, "inputs", FloatToCode<Native, Relu>{to, named_cast(system, to, rounding)}, full(1ull << 32),
                     [](std::uint64_t i) { return "float " + detail::hex_text(i); }));
   }
   template <class Operation>
   void other(const std::string& name, const Operation& operation, std::uint64_t count, const char* operand) {
-    if (!is_wanted(options_, name)) return;
+    if (!is_wanted(options_, name, detail::sm_of<Operation>)) return;
     report_(compare(name, "inputs", operation, count > 65536 ? full(count) : count,
                     [&](std::uint64_t i) { return operand + (" " + detail::hex_text(i)); }));
   }
@@ -216,7 +220,8 @@ void check_conversions(const GpuCheckOptions& options, const GpuReport& report) 
   c.other("cvt e5m2 to f16", Fp8ToHalf{e5m2, __NV_E5M2}, 256, "e5m2");
 }
 
-bool is_wanted(const GpuCheckOptions& options, const std::string& name) {
+bool is_wanted(const GpuCheckOptions& options, const std::string& name, int minimum_sm) {
+  if (options.capability < minimum_sm) return false;
   if (options.only.empty()) return true;
   for (const std::string& word : options.only)
     if (name.find(word) != std::string::npos) return true;

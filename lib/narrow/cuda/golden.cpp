@@ -1,59 +1,15 @@
 #include "narrow/cuda/golden.hpp"
 
-#include <charconv>
-#include <string_view>
-
-#include "narrow/base/error.hpp"
+#include "narrow/cuda/golden_lines.hpp"
 
 namespace narrow {
+
+using detail::hex;
+using detail::LineReader;
 
 namespace {
 
 constexpr std::size_t codes_a_line = 64;
-
-// Lines of "# key value", then hashes, then results as hexadecimal codes.
-class LineReader {
- public:
-  LineReader(std::string_view text, std::string file) : rest_(text), file_(std::move(file)) {}
-
-  bool at_end() const { return rest_.empty(); }
-  std::string_view next() {
-    if (rest_.empty()) fail("the file ends too early");
-    const std::size_t end = rest_.find('\n');
-    const std::string_view line = rest_.substr(0, end);
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    ++number_;
-    return line;
-  }
-  // "# gpu NVIDIA H200" gives the rest of the line after the key.
-  std::string value(std::string_view key) {
-    const std::string_view line = next();
-    const std::string start = "# " + std::string(key) + " ";
-    if (line.substr(0, start.size()) != start || line.size() == start.size()) fail("'" + start + "...' belongs here");
-    return std::string(line.substr(start.size()));
-  }
-  std::uint64_t number(std::string_view word, int base, const char* what) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-    if (error != std::errc() || end != word.data() + word.size() || word.empty())
-      fail(std::string("'") + std::string(word.substr(0, 24)) + "' is no " + what);
-    return value;
-  }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw Error(file_ + ": line " + std::to_string(number_) + ": " + why);
-  }
-
- private:
-  std::string_view rest_;
-  std::string file_;
-  int number_ = 0;
-};
-
-std::string hex(std::uint64_t value, int digits) {
-  std::string text(static_cast<std::size_t>(digits), '0');
-  for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = "0123456789ABCDEF"[value & 15];
-  return text;
-}
 
 int code_digits(const Instruction& i) { return 2 * element_bytes(i.accumulator); }
 

@@ -46,8 +46,23 @@ std::string Instruction::name() const {
   return text;
 }
 
-std::string Instruction::model() const {
-  std::string text = std::string("hopper.") + (unit == TileUnit::mma ? "mma" : "wgmma");
+std::string sm_generation(int sm) {
+  if (sm >= 80 && sm < 89) return "ampere";
+  if (sm == 89) return "ada";
+  if (sm == 90) return "hopper";
+  if (sm >= 100 && sm < 120) return "blackwell";
+  return sm == 120 || sm == 121 ? "rtx-blackwell" : "";
+}
+
+// PTX ISA, mma: FP8 from sm_89, m16n8 shapes of f64 from sm_90, all others from sm_80. wgmma: sm_90a.
+int Instruction::minimum_sm() const {
+  if (unit == TileUnit::wgmma || a == TileElement::f64) return 90;
+  return element_bytes(a) == 1 && accumulator != TileElement::s32 ? 89 : 80;
+}
+bool Instruction::runs_on(int sm) const { return unit == TileUnit::wgmma ? sm == 90 : sm >= minimum_sm(); }
+
+std::string Instruction::model(int sm) const {
+  std::string text = sm_generation(sm) + (unit == TileUnit::mma ? ".mma" : ".wgmma");
   for (const TileElement e : {accumulator, a, b}) text += std::string(".") + element_name(e);
   // A sparse instruction multiplies the half of K that is kept: it computes as the dense one of that K.
   if (unit == TileUnit::mma) text += ".k" + std::to_string(sparse ? k / 2 : k);

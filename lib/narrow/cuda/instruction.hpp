@@ -24,7 +24,9 @@ struct Instruction {
   bool sparse = false;          // 2:4 structure in A
 
   std::string name() const;      // mma.m16n8k16.f32.f16.f16, wgmma.m64n256k32.f32.e4m3.e5m2.rs.neg
-  std::string model() const;     // hopper.mma.f32.f16.f16.k16
+  std::string model(int sm = 90) const;  // hopper.mma.f32.f16.f16.k16: of that GPU's generation; there may be none
+  int minimum_sm() const;                // what PTX asks for
+  bool runs_on(int sm) const;            // wgmma exists on sm_90 alone
   std::uint64_t number() const;  // of the name, for the generator
   int products() const { return sparse ? k / 2 : k; }  // of one output
   int columns() const { return n == 256 ? 256 : 64; }
@@ -49,6 +51,9 @@ constexpr TileSigns tile_negates(const Instruction& i, std::uint64_t tile) noexc
 }
 
 std::vector<Instruction> all_instructions();
+
+// ampere for 80 to 87, ada 89, hopper 90, blackwell 100 to 110, rtx-blackwell 120 and 121; empty: no generation known.
+std::string sm_generation(int sm);
 
 // Throws Error with the close names when there is none.
 Instruction find_instruction(const std::string& name);

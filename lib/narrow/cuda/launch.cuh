@@ -10,7 +10,21 @@
 
 #include "narrow/base/error.hpp"
 
+// The architecture that is compiled for, as 80, 90, 120; on the host larger than all.
+#ifdef __CUDA_ARCH__
+#define NARROW_SM (__CUDA_ARCH__ / 10)
+#else
+#define NARROW_SM 1000
+#endif
+
 namespace narrow::detail {
+
+// What an operation asks for; code for less is a trap that nobody launches (is_wanted, Instruction::runs_on).
+template <class T>
+inline constexpr int sm_of = 80;
+template <class T>
+  requires requires { T::minimum_sm; }
+inline constexpr int sm_of<T> = T::minimum_sm;
 
 inline void require_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;

@@ -9,7 +9,7 @@
 namespace narrow::detail {
 
 // Mma: row_bytes (16 or 32 of an operand row), half_result, and apply(d, a, b, c) on registers.
-template <class Mma>
+template <class Mma, int Sm>
 __global__ void __launch_bounds__(128) run_mma(TileArrays tiles) {
   constexpr int a_count = Mma::row_bytes / 8, b_count = Mma::row_bytes / 16;
   constexpr int c_count = Mma::half_result ? 2 : 4, c_bytes = Mma::half_result ? 2 : 4, columns = 64;
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(128) run_mma(TileArrays tiles) {
       const int row = 16 * warp + g + 8 * (Mma::half_result ? r : r / 2), column = n + 2 * t + (Mma::half_result ? 0 : r % 2);
       c[r] = *reinterpret_cast<const unsigned*>(c_tile + (row * columns + column) * c_bytes);
     }
-    Mma::apply(d, a, b, c);
+    if constexpr (NARROW_SM >= Sm) Mma::apply(d, a, b, c);
+    else __trap();
     for (int r = 0; r < c_count; ++r) {
       const int row = 16 * warp + g + 8 * (Mma::half_result ? r : r / 2), column = n + 2 * t + (Mma::half_result ? 0 : r % 2);
       *reinterpret_cast<unsigned*>(d_tile + (row * columns + column) * c_bytes) = d[r];
@@ -38,9 +39,9 @@ __global__ void __launch_bounds__(128) run_mma(TileArrays tiles) {
   }
 }
 
-template <class Mma>
+template <class Mma, int Sm = 80>
 bool launch_mma(const TileArrays& tiles, cudaStream_t stream) {
-  run_mma<Mma><<<static_cast<unsigned>(tiles.tiles), 128, 0, stream>>>(tiles);
+  run_mma<Mma, Sm><<<static_cast<unsigned>(tiles.tiles), 128, 0, stream>>>(tiles);
   require_launch("mma.sync");
   return true;
 }

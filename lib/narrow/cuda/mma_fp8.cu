@@ -12,8 +12,8 @@ namespace {
   NARROW_MMA_16_2(F16##A##B##K16, "mma.sync.aligned.m16n8k16.row.col.f16." #A "." #B ".f16")                    \
   bool run_##A##B(const Instruction& i, const TileArrays& tiles, cudaStream_t stream) {                         \
     if (i.accumulator == TileElement::f32)                                                                      \
-      return i.k == 32 ? launch_mma<F32##A##B##K32>(tiles, stream) : launch_mma<F32##A##B##K16>(tiles, stream); \
-    return i.k == 32 ? launch_mma<F16##A##B##K32>(tiles, stream) : launch_mma<F16##A##B##K16>(tiles, stream);   \
+      return i.k == 32 ? launch_mma<F32##A##B##K32, 89>(tiles, stream) : launch_mma<F32##A##B##K16, 89>(tiles, stream); \
+    return i.k == 32 ? launch_mma<F16##A##B##K32, 89>(tiles, stream) : launch_mma<F16##A##B##K16, 89>(tiles, stream);   \
   }
 
 NARROW_MMA_FP8(e4m3, e4m3)

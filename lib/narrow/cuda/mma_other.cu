@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(128) run_f64(TileArrays tiles) {
     double b[b_count], c[4], d[4];
     for (int r = 0; r < b_count; ++r) b[r] = b_tile[(n + g) * K + t + 4 * r];
     for (int r = 0; r < 4; ++r) c[r] = c_tile[(16 * warp + g + 8 * (r / 2)) * columns + n + 2 * t + r % 2];
-    if constexpr (K == 4)
+    if constexpr (NARROW_SM < 90) __trap();
+    else if constexpr (K == 4)
       asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
                    : "=d"(d[0]), "=d"(d[1]), "=d"(d[2]), "=d"(d[3])
                    : "d"(a[0]), "d"(a[1]), "d"(b[0]), "d"(c[0]), "d"(c[1]), "d"(c[2]), "d"(c[3]));

@@ -6,7 +6,7 @@ namespace narrow::detail {
 
 namespace {
 
-template <class Mma>
+template <class Mma, int Sm>
 __global__ void __launch_bounds__(128) run_sparse(TileArrays tiles) {
   constexpr int a_count = Mma::row_bytes / 8, b_count = Mma::row_bytes / 8, full_bytes = 2 * Mma::row_bytes;
   constexpr int c_count = Mma::half_result ? 2 : 4, c_bytes = Mma::half_result ? 2 : 4, columns = 64;
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(128) run_sparse(TileArrays tiles) {
       return (row * columns + column) * c_bytes;
     };
     for (int r = 0; r < c_count; ++r) c[r] = *reinterpret_cast<const unsigned*>(c_tile + place(r));
-    Mma::apply(d, a, b, c, metadata);
+    if constexpr (NARROW_SM >= Sm) Mma::apply(d, a, b, c, metadata);
+    else __trap();
     for (int r = 0; r < c_count; ++r) *reinterpret_cast<unsigned*>(d_tile + place(r)) = d[r];
   }
 }
@@ -85,9 +86,9 @@ NARROW_SPARSE_32(F32E5m2K64, 1, NARROW_MMA_SP "m16n8k64.row.col.f32.e5m2.e5m2.f3
 NARROW_SPARSE_32(S32S8K64, 1, NARROW_MMA_SP "m16n8k64.row.col.s32.s8.s8.s32")
 NARROW_SPARSE_16(S32S8K32, 1, NARROW_MMA_SP "m16n8k32.row.col.s32.s8.s8.s32")
 
-template <class Mma>
+template <class Mma, int Sm = 80>
 bool launch_sparse(const TileArrays& tiles, cudaStream_t stream) {
-  run_sparse<Mma><<<static_cast<unsigned>(tiles.tiles), 128, 0, stream>>>(tiles);
+  run_sparse<Mma, Sm><<<static_cast<unsigned>(tiles.tiles), 128, 0, stream>>>(tiles);
   require_launch("mma.sp");
   return true;
 }
@@ -101,8 +102,8 @@ bool run_mma_sparse(const Instruction& i, const TileArrays& tiles, cudaStream_t 
   if (i.a == f16) return i.k == 32 ? launch_sparse<F32F16K32>(tiles, stream) : launch_sparse<F32F16K16>(tiles, stream);
   if (i.a == bf16) return i.k == 32 ? launch_sparse<F32Bf16K32>(tiles, stream) : launch_sparse<F32Bf16K16>(tiles, stream);
   if (i.a == tf32) return i.k == 16 ? launch_sparse<F32Tf32K16>(tiles, stream) : launch_sparse<F32Tf32K8>(tiles, stream);
-  if (i.a == e4m3) return launch_sparse<F32E4m3K64>(tiles, stream);
-  if (i.a == e5m2) return launch_sparse<F32E5m2K64>(tiles, stream);
+  if (i.a == e4m3) return launch_sparse<F32E4m3K64, 89>(tiles, stream);
+  if (i.a == e5m2) return launch_sparse<F32E5m2K64, 89>(tiles, stream);
   return i.k == 64 ? launch_sparse<S32S8K64>(tiles, stream) : launch_sparse<S32S8K32>(tiles, stream);
 }
 

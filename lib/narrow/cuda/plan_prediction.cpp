@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "narrow/base/error.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow {
 
@@ -83,6 +84,49 @@ std::vector<RecordedProduct> read_recorded_products(std::string_view table) {
          std::string(words[7])});
   }
   return products;
+}
+
+ProductOrigin read_product_origin(std::string_view table) {
+  const auto value = [&](std::string_view key) {
+    const std::string start = "# " + std::string(key) + " ";
+    for (const std::string_view line : cut(table, '\n'))
+      if (line.starts_with(start) && line.size() > start.size()) return std::string(line.substr(start.size()));
+    throw Error("recorded products: the header has no line '" + start +
+                "...'; plans hold for the library that they were recorded with, so it must be named");
+  };
+  return {value("gpu"), value("toolkit"), value("cublas"), value("torch")};
+}
+
+std::string ProductOrigin::text() const {
+  const bool by_toolkit = cublas.starts_with("CUDA ");
+  return gpu + ", cuBLAS " + (by_toolkit ? "of " + cublas + " (its own number was not recorded)" : cublas) +
+         (torch == "none" ? ", without torch" : ", torch " + torch);
+}
+
+CublasVersion parse_cublas_version(std::string_view text) {
+  const bool cuda = text.starts_with("CUDA ");
+  const std::string_view number = cuda ? text.substr(5) : text;
+  bool fine = cut(number, '.').size() >= 2;
+  for (const std::string_view part : cut(number, '.'))
+    fine = fine && !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!fine) throw Error(quote(text) + " is no version; '13.1.0' names a cuBLAS, 'CUDA 13.0' that of a toolkit");
+  return cuda ? CublasVersion{"", std::string(number)} : CublasVersion{std::string(number), ""};
+}
+
+// Two numbers or two toolkits are compared. A number and a toolkit tell only where their majors differ, for cuBLAS
+// carries the major number of its CUDA.
+std::string version_warning(const ProductOrigin& recorded, const CublasVersion& used) {
+  const CublasVersion table = parse_cublas_version(recorded.cublas);
+  const bool numbers = !table.number.empty() && !used.number.empty(),
+             toolkits = !table.cuda.empty() && !used.cuda.empty();
+  const std::string ours = table.number + table.cuda, theirs = numbers || used.cuda.empty() ? used.number : used.cuda;
+  if ((numbers || toolkits) && ours == theirs) return "";
+  const std::string name = used.number.empty() ? "CUDA " + used.cuda : used.number;
+  const auto major = [](const std::string& version) { return version.substr(0, version.find('.')); };
+  if (!numbers && !toolkits && major(ours) == major(theirs))
+    return "whether the table's cuBLAS (" + recorded.cublas + ") is " + name + " was not recorded";
+  return "the table was recorded with another cuBLAS (" + recorded.cublas + ", not " + name +
+         "): the choice of algorithm and the plan may differ";
 }
 
 // The rules, each seen on every recorded product that it applies to but those that plan_prediction_test counts:

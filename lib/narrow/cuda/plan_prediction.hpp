@@ -21,6 +21,19 @@ struct RecordedProduct {
 };
 std::vector<RecordedProduct> read_recorded_products(std::string_view table);  // throws Error that names the line
 
+// What the table was recorded with, from its header: another cuBLAS may choose and cut otherwise, and torch may bring
+// one of its own. "CUDA 13.0" as cublas is the library of that toolkit, when its own number was not recorded.
+struct ProductOrigin {
+  std::string gpu, toolkit, cublas, torch;
+  std::string text() const;  // "NVIDIA H200, cuBLAS of CUDA 13.0 (its own number was not recorded), without torch"
+};
+ProductOrigin read_product_origin(std::string_view table);  // throws Error where a line is missing
+
+CublasVersion parse_cublas_version(std::string_view text);  // "13.1.0" or "CUDA 13.0"; throws Error
+
+// Why the table may not hold for that cuBLAS, in one line; empty when it was recorded with the same.
+std::string version_warning(const ProductOrigin& recorded, const CublasVersion& used);
+
 struct PlanPrediction {
   std::string model, plan;
   bool recorded = false;  // this shape with this algorithm was run and compared

@@ -325,6 +325,12 @@ ProductFinding find_product_plan(const ProductType& type, const ProductShape& sh
   return finding;
 }
 
+CublasVersion cublas_version() {
+  const std::size_t number = cublasLtGetVersion(), cuda = cublasLtGetCudartVersion();  // 130100 is 13.1.0, 13000 is 13.0
+  return {std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100),
+          std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10)};
+}
+
 double product_rate(const ProductType& type, int size) {
   const ProductShape shape{size, size, size};
   const LtProduct product(type, shape);

@@ -30,6 +30,11 @@ struct ProductAlgorithm {
   std::string text() const;
 };
 
+// A cuBLAS by its own number and by the CUDA that it belongs to; either may be empty.
+struct CublasVersion {
+  std::string number, cuda;  // 13.1.0, 13.0
+};
+
 struct ProductFinding {
   ProductType type;
   ProductShape shape;
@@ -47,6 +52,9 @@ ProductFinding find_product_plan(const ProductType& type, const ProductShape& sh
 
 // What cuBLASLt would choose, without running it.
 ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape);
+
+// The cuBLASLt that is loaded.
+CublasVersion cublas_version();
 
 // TMAC/s of a square product through cuBLASLt; median of many warm runs.
 double product_rate(const ProductType& type, int size);

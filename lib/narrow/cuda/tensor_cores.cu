@@ -62,9 +62,8 @@ __global__ void __launch_bounds__(256) hash_tiles(CodeSource d, int outputs, uns
 // Tiles of one instruction on the device.
 class TileBench {
  public:
-  TileBench(const Instruction& instruction, const DotModel& model, std::uint64_t seed, std::size_t tiles)
+  TileBench(const Instruction& instruction, std::uint64_t seed, std::size_t tiles)
       : i_(instruction),
-        model_(model),
         seed_(seed),
         capacity_(tiles),
         a_(tiles * tile_rows * static_cast<std::size_t>(i_.products() * element_bytes(i_.a))),
@@ -102,7 +101,7 @@ class TileBench {
   }
 
   // Holds what run left against the model.
-  void compare(std::uint64_t first, std::size_t tiles, Tally* tally, bool scalar) {
+  void compare(std::uint64_t first, std::size_t tiles, const DotModel& model, Tally* tally, bool scalar) {
     FusedGemm g{};
     const int c_bytes = element_bytes(i_.accumulator);
     g.a = {a_.get(), element_bytes(i_.a), tile_rows * i_.products(), i_.products(), 1};
@@ -114,9 +113,9 @@ class TileBench {
     g.zero_c_period = i_.unit == TileUnit::wgmma ? tile_families : 0;
     g.negate_period = i_.negate ? tile_families : 0;
     g.first_tile = static_cast<long long>(first);
-    set_model(g, model_);
-    if (!scalar && has_fused_kernel(model_)) launch_fused(g, model_, static_cast<int>(tiles), tally, nullptr);
-    else launch_scalar(g, model_, static_cast<int>(tiles), tally, nullptr);
+    set_model(g, model);
+    if (!scalar && has_fused_kernel(model)) launch_fused(g, model, static_cast<int>(tiles), tally, nullptr);
+    else launch_scalar(g, model, static_cast<int>(tiles), tally, nullptr);
   }
 
   std::vector<Code> results(std::size_t tile) const {
@@ -145,19 +144,19 @@ class TileBench {
 
  private:
   Instruction i_;
-  DotModel model_;
   std::uint64_t seed_;
   std::size_t capacity_;
   DeviceArray<unsigned char> a_, b_, c_, d_;
 };
 
-const DotModel& model_of(const Instruction& i) {
-  const DotModel* model = find_dot_model(i.model());
-  if (model == nullptr) throw Error("gpu: instruction '" + i.name() + "' has no model '" + i.model() + "'");
+const DotModel& model_of(const Instruction& i, int sm) {
+  const DotModel* model = find_dot_model(i.model(sm));
+  if (model == nullptr) throw Error("gpu: instruction '" + i.name() + "' has no model '" + i.model(sm) + "'");
   return *model;
 }
 
-std::string describe(const Instruction& i, std::uint64_t seed, std::uint64_t where, const std::vector<Code>& results) {
+std::string describe(const Instruction& i, const DotModel& model, std::uint64_t seed, std::uint64_t where,
+                     const std::vector<Code>& results) {
   const std::uint64_t outputs = static_cast<std::uint64_t>(tile_rows * i.columns()), tile = where / outputs;
   const int row = static_cast<int>(where % outputs) / i.columns(),
             column = static_cast<int>(where % outputs) % i.columns();
@@ -169,7 +168,7 @@ std::string describe(const Instruction& i, std::uint64_t seed, std::uint64_t whe
   };
   return "tile " + std::to_string(tile) + " row " + std::to_string(row) + " column " + std::to_string(column) + ": a " +
          list(dot.a) + " b " + list(dot.b) + " c " + hex_text(dot.c) + ": native " +
-         hex_text(results[where % outputs]) + ", emulated " + hex_text(narrow::dot(model_of(i), dot.a, dot.b, dot.c));
+         hex_text(results[where % outputs]) + ", emulated " + hex_text(narrow::dot(model, dot.a, dot.b, dot.c));
 }
 
 // So many tiles that a batch is some hundred million dot products.
@@ -177,11 +176,17 @@ std::size_t batch_tiles(const Instruction& i) { return i.columns() == 256 ? 8192
 
 }  // namespace
 
-GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::uint64_t seed, bool scalar) {
-  const DotModel& model = model_of(i);
+bool can_check_instruction(const Instruction& i, int sm) {
+  const DotModel* model = find_dot_model(i.model(sm));
+  return model != nullptr && (has_fused_kernel(*model) || has_scalar_kernel(*model));
+}
+
+GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::uint64_t seed, bool scalar,
+                                 int sm) {
+  const DotModel& model = model_of(i, sm);
   const auto outputs = static_cast<std::uint64_t>(tile_rows * i.columns());
   const std::uint64_t tiles = std::max<std::uint64_t>(1, (dots + outputs - 1) / outputs);
-  TileBench bench(i, model, seed, static_cast<std::size_t>(std::min<std::uint64_t>(tiles, batch_tiles(i))));
+  TileBench bench(i, seed, static_cast<std::size_t>(std::min<std::uint64_t>(tiles, batch_tiles(i))));
   DeviceArray<Tally> tally(1);
   const Tally zero{0, 0, ~0ull};
   tally.upload(&zero, 1);
@@ -190,36 +195,37 @@ GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::
   for (std::uint64_t first = 0; first < tiles; first += bench.capacity()) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bench.capacity(), tiles - first));
     bench.run(first, count);
-    bench.compare(first, count, tally.get(), scalar);
+    bench.compare(first, count, model, tally.get(), scalar);
   }
   bench.run(ladder_tile, 1);
-  bench.compare(ladder_tile, 1, tally.get(), scalar);
+  bench.compare(ladder_tile, 1, model, tally.get(), scalar);
   GpuCheckResult result{i.name() + (scalar ? " (scalar)" : ""), "dots", (tiles + 1) * outputs, 0, timer.stop(), 0, {}};
   Tally seen;
   tally.download(&seen, 1);
   result.mismatches = seen.mismatches;
   if (seen.mismatches != 0) {
     bench.run(seen.first / outputs, 1);
-    result.first = describe(i, seed, seen.first, bench.results(0));
+    result.first = describe(i, model, seed, seen.first, bench.results(0));
   }
   return result;
 }
 
 void check_tensor_cores(const GpuCheckOptions& options, const GpuReport& report) {
   for (const Instruction& i : all_instructions()) {
-    if (!is_wanted(options, i.name())) continue;
-    const bool slow = !has_fused_kernel(model_of(i));
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability)) continue;
+    if (!can_check_instruction(i, options.capability)) continue;  // nobody has described it for this GPU yet
+    const bool slow = !has_fused_kernel(model_of(i, options.capability));
     report(check_instruction(i, static_cast<std::uint64_t>(static_cast<double>(options.dots) * options.scale),
-                             options.seed, slow));
+                             options.seed, slow, options.capability));
     // The fast kernel is another form of the scalar functions; those are asked as well, on fewer tiles.
     if (!slow)
       report(check_instruction(i, static_cast<std::uint64_t>(static_cast<double>(options.dots) * options.scale / 1000),
-                               options.seed + 1, true));
+                               options.seed + 1, true, options.capability));
   }
 }
 
 RecordedTiles record_instruction(const Instruction& i, std::uint64_t seed, std::size_t full, std::size_t tiles) {
-  TileBench bench(i, model_of(i), seed, tiles);
+  TileBench bench(i, seed, tiles);
   bench.run(0, tiles);
   RecordedTiles recorded;
   recorded.hashes = bench.hashes(tiles);
@@ -228,9 +234,9 @@ RecordedTiles record_instruction(const Instruction& i, std::uint64_t seed, std::
   return recorded;
 }
 
-std::vector<Code> record_ladder(const Instruction& i) {
-  TileBench bench(i, model_of(i), 0, 1);
-  bench.run(ladder_tile, 1);
+std::vector<Code> record_tile(const Instruction& i, std::uint64_t seed, std::uint64_t tile) {
+  TileBench bench(i, seed, 1);
+  bench.run(tile, 1);
   return bench.results(0);
 }
 

@@ -15,8 +15,12 @@ struct TileDot {
 };
 TileDot tile_dot(const Instruction& i, std::uint64_t seed, std::uint64_t tile, int row, int column);
 
-// scalar: by the scalar functions on the device instead of the fast kernel.
-GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::uint64_t seed, bool scalar);
+// scalar: by the scalar functions on the device instead of the fast kernel. sm: whose model.
+GpuCheckResult check_instruction(const Instruction& i, std::uint64_t dots, std::uint64_t seed, bool scalar,
+                                 int sm = 90);
+
+// Whether there is a model of that GPU's generation that the device can compute.
+bool can_check_instruction(const Instruction& i, int sm);
 
 // What the instruction gave: the first results of tile 0 in row order, and a hash of each tile: the sum over its
 // outputs o in row order of mix(mix(code) + o) modulo 2^64.
@@ -25,6 +29,6 @@ struct RecordedTiles {
   std::vector<std::uint64_t> hashes;
 };
 RecordedTiles record_instruction(const Instruction& i, std::uint64_t seed, std::size_t full, std::size_t tiles);
-std::vector<Code> record_ladder(const Instruction& i);  // all results of the ladder, in row order
+std::vector<Code> record_tile(const Instruction& i, std::uint64_t seed, std::uint64_t tile);  // in row order
 
 }  // namespace narrow

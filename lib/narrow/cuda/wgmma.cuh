@@ -7,6 +7,13 @@
 #include "narrow/cuda/run_instruction.hpp"
 #include "narrow/cuda/wgmma_operands.cuh"
 
+// 90a alone has the instruction; for others the kernels are a trap that nobody launches (Instruction::runs_on).
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define NARROW_HAS_WGMMA 1
+#else
+#define NARROW_HAS_WGMMA 0
+#endif
+
 namespace narrow::detail {
 
 inline constexpr int wgmma_row_bytes = 32;  // every wgmma reads 32 bytes of an operand row
@@ -27,6 +34,7 @@ __device__ inline void copy_to_cores(unsigned char* to, const unsigned char* fro
 // Wgmma: half_result and apply<from_registers, sign_a, sign_b>(d, a, descriptor_a, descriptor_b, scale_d).
 template <class Wgmma, int N, bool FromRegisters, bool Negate>
 __global__ void __launch_bounds__(128) run_wgmma(TileArrays tiles, Instruction instruction) {
+#if NARROW_HAS_WGMMA
   constexpr int columns = N == 256 ? 256 : 64, c_bytes = Wgmma::half_result ? 2 : 4;
   constexpr int count = Wgmma::half_result ? N / 4 : N / 2;
   __shared__ __align__(128) unsigned char shared_a[tile_rows * wgmma_row_bytes];
@@ -73,6 +81,9 @@ __global__ void __launch_bounds__(128) run_wgmma(TileArrays tiles, Instruction i
 #pragma unroll
     for (int r = 0; r < count; ++r) *reinterpret_cast<unsigned*>(d_tile + place(r)) = d[r];
   }
+#else
+  __trap();
+#endif
 }
 
 template <class Wgmma, bool HasSigns = true>

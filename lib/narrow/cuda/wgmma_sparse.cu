@@ -8,6 +8,7 @@ namespace {
 
 template <class Wgmma>
 __global__ void __launch_bounds__(128) run_wgmma_sp(TileArrays tiles) {
+#if NARROW_HAS_WGMMA
   constexpr int columns = 64, c_bytes = Wgmma::half_result ? 2 : 4, count = Wgmma::half_result ? 16 : 32, full_bytes = 2 * wgmma_row_bytes;
   __shared__ __align__(128) unsigned char shared_a[tile_rows * wgmma_row_bytes];
   __shared__ __align__(128) unsigned char shared_b[columns * full_bytes];
@@ -40,6 +41,9 @@ __global__ void __launch_bounds__(128) run_wgmma_sp(TileArrays tiles) {
   for (int r = 0; r < count; ++r) asm volatile("" : "+r"(d[r])::"memory");
 #pragma unroll
   for (int r = 0; r < count; ++r) *reinterpret_cast<unsigned*>(d_tile + place(r)) = d[r];
+#else
+  __trap();
+#endif
 }
 
 #define NARROW_WGMMA_SP(NAME, R, HALF, BYTES, TYPES, IMMEDIATES)                                                            \
