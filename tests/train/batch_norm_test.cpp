@@ -93,7 +93,7 @@ TEST_CASE("train: batch norm and its running statistics are their definition") {
 TEST_CASE("train: a running mean in BF16 stands still before it arrives") {
   for (const bool is_narrow : {false, true}) {
     Policy policy;
-    if (is_narrow) policy[Operation::batch_norm].weights.format = "bf16"_fmt;
+    if (is_narrow) policy.training.buffers.format = "bf16"_fmt;
     Store<float> store(policy, 1);
     BatchNorm<float> norm(store, "norm", 1);
     Tensor<float> y;

@@ -115,6 +115,8 @@ TEST_CASE("train: FSDP computes everything in param_dtype and reduces in reduce_
   CHECK(half.policy.training.clipping.format == fp16);
   CHECK(contains(notes_of(half), "scales no loss"));
   check_model(framework_recipe("fsdp:reduce_dtype=bf16,param_dtype=None")->policy, fp32);
+  CHECK(r.policy.training.buffers.format == fp32);
+  CHECK(framework_recipe("fsdp:buffer_dtype=float16")->policy.training.buffers.format == fp16);
 }
 
 TEST_CASE("train: Megatron's flags set what they say") {

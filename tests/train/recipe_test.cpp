@@ -49,12 +49,11 @@ TEST_CASE("train: torch's switches are recipes of their own names") {
     const std::string text = recipe_json(require_recipe(name));
     return text.substr(text.find("\"base\""));
   };
-  for (const char* name : {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32", "matmul-high"})
+  for (const char* name : {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32", "matmul-high", "matmul-medium"})
     CHECK(operations(name) == operations("tf32"));
-  CHECK(operations("matmul-highest") == operations("fp32"));
-  const Policy medium = require_recipe("matmul-medium").policy;
-  CHECK(medium[Operation::linear].weights.format == "bf16"_fmt);
-  CHECK(medium[Operation::linear].output.format == "fp32"_fmt);
+  const Policy highest = require_recipe("matmul-highest").policy;
+  CHECK(highest[Operation::linear].weights.format == "fp32"_fmt);
+  CHECK(highest[Operation::convolution].weights.format == "tf32"_fmt);
 }
 
 TEST_CASE("train: a recipe file says what differs from its base") {

@@ -33,8 +33,8 @@ BatchNorm<T>::BatchNorm(Store<T>& store, const std::string& name, std::size_t wi
       gain_gradients_(store.quantiser(name, Operation::batch_norm, Role::weight_gradients)),
       biases_(store.quantiser(name + ".bias", Operation::batch_norm, Role::weights)),
       bias_gradients_(store.quantiser(name + ".bias", Operation::batch_norm, Role::weight_gradients)),
-      means_(store.quantiser(name + ".running_mean", Operation::batch_norm, Role::weights)),
-      variances_(store.quantiser(name + ".running_var", Operation::batch_norm, Role::weights)),
+      means_(store.buffer_quantiser(name + ".running_mean", Operation::batch_norm)),
+      variances_(store.buffer_quantiser(name + ".running_var", Operation::batch_norm)),
       mean_(width),
       variance_(width),
       inverse_(width) {}

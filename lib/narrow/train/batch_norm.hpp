@@ -1,12 +1,11 @@
 // Normalisation of every channel over all rows of a batch (images and their places), as PyTorch's BatchNorm:
-//   training    mean, variance = mean((x - mean)^2) of this batch;  running <- 0.9 running + 0.1 batch, the variance
-//   with
-//               n - 1 in place of n
+//   training    mean, variance = mean((x - mean)^2) of this batch;
+//               running <- 0.9 running + 0.1 batch, the variance with n - 1 in place of n
 //   evaluation  the running mean and variance
 //   h = (x - mean) / sqrt(variance + eps),  y = h g + b
 // Backward in training, sums over the rows (in evaluation the two means are 0):
 //   dx = g / sqrt(...) * (dy - mean(dy) - h mean(dy h))      dg = sum of dy h      db = sum of dy
-// The running statistics are of the format of the weights, and see every micro-batch in turn.
+// The running statistics are buffers (TrainingPolicy), and see every micro-batch in turn.
 #pragma once
 
 #include "narrow/train/store.hpp"

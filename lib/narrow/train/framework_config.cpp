@@ -236,6 +236,7 @@ void read_fsdp(Values& v, Recipe& r) {
   const Format model = v.format("param_dtype", fp32), reduce = v.format("reduce_dtype", model);
   r.policy = cast_model(model);
   r.policy.training.reduction = {.format = reduce};
+  r.policy.training.buffers = {.format = v.format("buffer_dtype", fp32)};  // else FSDP leaves them as they are
   if (v.truth("keep_low_precision_grads"))
     r.policy.training.gradient_accumulation = r.policy.training.clipping = {.format = reduce};
   if (v.given.contains("output_dtype"))

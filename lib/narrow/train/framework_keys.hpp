@@ -86,9 +86,8 @@ inline constexpr KeyRow deepspeed_keys[] = {
     {"amp", Type::any, Use::silent, "*"}};
 
 inline constexpr KeyRow fsdp_keys[] = {
-    {"", Type::format, Use::read, "param_dtype reduce_dtype output_dtype"},  // the last of fully_shard's policy
+    {"", Type::format, Use::read, "param_dtype reduce_dtype buffer_dtype output_dtype"},  // the last of fully_shard's
     {"", Type::truth, Use::read, "keep_low_precision_grads"},
-    {"", Type::format, Use::silent, "buffer_dtype"},
     {"", Type::truth, Use::silent, "cast_forward_inputs cast_root_forward_inputs"},
     {"", Type::any, Use::uncomputed, "_module_classes_to_ignore"}};
 

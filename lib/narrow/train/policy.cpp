@@ -136,7 +136,8 @@ void check(const Policy& policy) {
   const std::pair<const char*, const Precision*> outside[] = {
       {"parameters", &t.parameters}, {"optimiser_state", &t.optimiser_state},
       {"update", &t.update},         {"gradient_accumulation", &t.gradient_accumulation},
-      {"reduction", &t.reduction},   {"clipping", &t.clipping}};
+      {"reduction", &t.reduction},   {"clipping", &t.clipping},
+      {"buffers", &t.buffers}};
   for (const auto& [name, precision] : outside) check_precision("training." + std::string(name), *precision, false);
   narrow::check(policy.delayed);
 }

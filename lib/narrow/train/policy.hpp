@@ -124,6 +124,7 @@ struct TrainingPolicy {
   Precision gradient_accumulation;  // sums over micro-batches
   Precision reduction;              // sums over ranks
   Precision clipping;               // the norm and the scaled gradients
+  Precision buffers;                // what is neither trained nor thrown away: running statistics of batch norm
   bool kahan = false;               // a compensation beside each parameter keeps what the update lost
 };
 

@@ -52,7 +52,7 @@ Policy pure(const Format& format) {
   Policy policy;
   const Precision narrow{.format = format};
   for (OperationPolicy& operation : policy.operations) set_all_roles(operation, narrow);
-  policy.training = {narrow, narrow, narrow, narrow, narrow, narrow, false};
+  policy.training = {narrow, narrow, narrow, narrow, narrow, narrow, narrow, false};
   return policy;
 }
 

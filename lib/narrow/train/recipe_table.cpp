@@ -13,13 +13,15 @@ Precision scaled(const Format& format, Scaling scaling) {
 }
 
 // FP32 tensors, products with operands that are rounded to nearest even, as cuBLAS does for TF32.
-Policy narrow_products(const Format& format) {
-  Policy policy;
-  for (const Operation o : products)
-    set_operands(policy[o], {.format = format}, {.format = format}, {.format = format});
+Policy narrow_operands(Policy policy, Operation o, const Format& format) {
+  set_operands(policy[o], {.format = format}, {.format = format}, {.format = format});
   return policy;
 }
-Policy tf32() { return narrow_products("tf32"_fmt); }
+Policy tf32() {
+  Policy policy;
+  for (const Operation o : products) policy = narrow_operands(std::move(policy), o, "tf32"_fmt);
+  return policy;
+}
 
 // Forward E4M3, gradients E5M2.
 Policy hybrid(Scaling scaling) {
@@ -68,14 +70,14 @@ Policy fp8_logits() {
 constexpr RecipeRow rows[] = {
     {"fp32", "everything in FP32", [] { return Policy{}; }, "none"},
     {"tf32", "products take TF32 operands, all else is FP32", tf32, "none"},
-    // torch's switches: aten/src/ATen/Context.cpp setAllowTF32CuBLAS, setFloat32MatmulPrecision (2.x).
+    // torch's switches: aten/src/ATen/Context.cpp setAllowTF32CuBLAS, setFloat32MatmulPrecision (2.x), and what the bits
+    // of products say (data/end-to-end/switches.tsv); cudnn.allow_tf32 is on as torch starts.
     {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32: as tf32; off by default since 1.12 (cudnn.allow_tf32 is on)",
      tf32, "none"},
-    {"matmul-highest", "torch.set_float32_matmul_precision highest, the default: as fp32", [] { return Policy{}; },
-     "none"},
+    {"matmul-highest", "torch.set_float32_matmul_precision highest, the default: FP32, but TF32 in convolutions",
+     [] { return narrow_operands({}, Operation::convolution, "tf32"_fmt); }, "none"},
     {"matmul-high", "torch.set_float32_matmul_precision high: as tf32 on CUDA", tf32, "none"},
-    {"matmul-medium", "the same with medium as oneDNN has it, BF16 operands; on CUDA medium is high",
-     [] { return narrow_products(bf16); }, "none"},
+    {"matmul-medium", "the same with medium: BF16 is allowed, an H200 takes TF32 (data/end-to-end)", tf32, "none"},
     {"bf16-amp", "autocast to BF16, FP32 master weights", [] { return autocast(bf16); }, "none"},
     {"fp16-amp", "autocast to FP16, FP32 master weights, dynamic loss scale", [] { return autocast(fp16); }, "torch"},
     {"fp16-amp-noscale", "the same without a loss scale: small gradients vanish", [] { return autocast(fp16); },

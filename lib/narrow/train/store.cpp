@@ -61,6 +61,13 @@ Quantiser<T>& Store<T>::quantiser(std::string tensor, Operation operation, Role 
 }
 
 template <class T>
+Quantiser<T>& Store<T>::buffer_quantiser(std::string tensor, Operation operation) {
+  Policy own = policy;
+  own[operation].weights = policy.training.buffers;
+  return quantisers_.emplace_back(std::move(tensor), operation, Role::weights, own);
+}
+
+template <class T>
 std::vector<T>& Store<T>::memory(std::string name, std::size_t size, T start) {
   return memories_.emplace_back(std::move(name), std::vector<T>(size, start)).second;
 }

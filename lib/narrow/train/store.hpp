@@ -29,6 +29,7 @@ class Store {
   // References stay valid. Element i of parameter n starts from random bits of (seed, n, i) alone.
   Parameter<T>& parameter(std::string name, std::vector<std::size_t> shape, const Start& start);
   Quantiser<T>& quantiser(std::string tensor, Operation operation, Role role);
+  Quantiser<T>& buffer_quantiser(std::string tensor, Operation operation);  // as the policy keeps buffers
   // Numbers that a layer changes in training and checkpoints keep.
   std::vector<T>& memory(std::string name, std::size_t size, T start);
 
