@@ -165,7 +165,7 @@ Measurement running_statistics(const Study&) {
   const Table& t = experiment_table("operation_policy", "by_operation");
   std::string text;
   std::size_t needed = 0, cases = 0;
-  for (const char* format : {"fp16", "bf16"}) {
+  for (const char* format : {"FP16", "BF16"}) {
     const double product = table_cell(t, "matmul, FP32 sums", format);
     text += (text.empty() ? "" : "; ") + std::string(format) + ": a product " + share(product);
     for (const char* statistic : {"running mean", "running variance"}) {

@@ -74,7 +74,7 @@ std::vector<Hostile> hostile_files() {
 }
 
 std::string all_text(const Outcome& o) {
-  std::string text = o.finding + "\n" + o.data + "\n";
+  std::string text = o.finding + "\n" + o.data.text + "\n";
   for (const std::string& note : o.notes) text += note + "\n";
   for (const narrow::Plot& p : o.plots) text += p.title + "\n" + p.subtitle + "\n";
   for (const narrow::Table& t : o.tables) {
@@ -129,7 +129,7 @@ TEST_CASE("analysis: no file makes an experiment print nan or inf or leave NaN a
                                                               : 0,
                                                           100))
                                   << "\"");
-        CHECK(has(o.data, "t.safetensors"));
+        CHECK(has(o.data.text, "t.safetensors"));
         CHECK(has(o.finding, h.named));
       }
   }
