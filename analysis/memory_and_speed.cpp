@@ -32,12 +32,12 @@ constexpr DeviceRates device_rates[] = {
     {"V100 SXM2", 15.7, 0, 125, 0, 0, 0, 0, 32, 900, "NVIDIA V100 datasheet", 2020},
     {"A100 SXM", 19.5, 156, 312, 312, 0, 624, 0, 80, 2039, "NVIDIA A100 datasheet", 2021},
     {"H100 SXM", 67, 494.7, 989.4, 989.4, 1978.9, 1978.9, 0, 80, 3350,
-     "NVIDIA H100 datasheet, half of its sparse rates", 2023},
+     "NVIDIA H100 whitepaper; FP32 and memory: datasheet", 2023},
     {"H200 SXM", 67, 494.7, 989.4, 989.4, 1978.9, 1978.9, 0, 141, 4800,
-     "NVIDIA H200 datasheet, half of its sparse rates", 2024},
-    {"B200 SXM", 75, 1100, 2250, 2250, 4500, 4500, 9000, 180, 7700, "NVIDIA HGX B200 datasheet, an eighth of the board",
-     2025},
-    {"TPU v4", 0, 0, 0, 275, 0, 275, 0, 32, 1228, "Jouppi et al., ISCA 2023", 2023},
+     "as H100 (the same chip); memory: NVIDIA H200 datasheet", 2024},
+    {"B200 SXM", 75, 1100, 2250, 2250, 4500, 4500, 9000, 180, 7700,
+     "NVIDIA Blackwell datasheet, HGX B200 per GPU, half of its sparse rates", 2025},
+    {"TPU v4", 0, 0, 0, 275, 0, 275, 0, 32, 1200, "Google Cloud TPU v4 page", 2025},
 };
 constexpr const DeviceRates &a100 = device_rates[1], &h200 = device_rates[3], &b200 = device_rates[4];
 

@@ -8,7 +8,7 @@ namespace narrow {
 struct DeviceRow {
   std::string_view name;         // as the dot models name a generation where there is one
   std::string_view parts;        // what people buy
-  int year;                      // in which the first of them was sold or offered
+  int year;                      // in which the first of them was announced, deployed or sold
   std::string_view products;     // formats of the operands of its matrix unit
   std::string_view scales;       // formats of the scales of blocks that the unit multiplies in
   std::string_view conversions;  // formats that one instruction converts FP32 to (fp32: FP64); empty: not documented
@@ -37,7 +37,7 @@ inline constexpr DeviceRow device_table[] = {
     {"turing", "T4, RTX 20", 2018, "fp16 int8", "", "fp64 fp32 fp16 int8",
      "Turing whitepaper, 2018; PTX ISA 9.0 (sm_75)"},
     {"ampere", "A100, RTX 30", 2020, "fp64 tf32 fp16 bf16 int8", "", "fp64 fp32 tf32 fp16 bf16 int8",
-     "A100 whitepaper, 2020; PTX ISA 9.0 (sm_80); fp64 products: A100 alone"},
+     "A100 whitepaper, 2020; PTX ISA 9.0 (sm_80); fp64 products: sm_80 (A100, A30) alone"},
     {"ada", "L40S, RTX 40", 2022, "tf32 fp16 bf16 e4m3 e5m2 int8", "", "fp64 fp32 tf32 fp16 bf16 e4m3 e5m2 int8",
      "Ada whitepaper, 2022; PTX ISA 9.0 (sm_89)"},
     {"hopper", "H100, H200", 2022, "fp64 tf32 fp16 bf16 e4m3 e5m2 int8", "",
@@ -59,12 +59,12 @@ inline constexpr DeviceRow device_table[] = {
      "fp64 fp32 fp16 bf16 e4m3 e5m2 e2m3 e3m2 e2m1", "CDNA4 ISA reference guide, 2025 (gfx950)"},
     {"tpu-v2", "TPU v2", 2017, "bf16", "", "", "Norrie et al., IEEE Micro, 2021"},
     {"tpu-v3", "TPU v3", 2018, "bf16", "", "", "Norrie et al., IEEE Micro, 2021"},
-    {"tpu-v4", "TPU v4", 2020, "bf16 int8", "", "", "Jouppi et al., ISCA 2023, arXiv 2304.01433"},
+    {"tpu-v4", "TPU v4", 2020, "bf16 int8", "", "", "Cloud TPU documentation, 2025; int8: JAX knows it on one side only"},
     {"tpu-v5e", "TPU v5e", 2023, "bf16 int8", "", "", "Cloud TPU documentation, 2025"},
-    {"tpu-v5p", "TPU v5p", 2023, "bf16 int8", "", "", "Cloud TPU documentation, 2025"},
+    {"tpu-v5p", "TPU v5p", 2023, "bf16 int8", "", "", "Cloud TPU documentation, 2025; int8: jax/_src/tpu_info.py"},
     {"tpu-v6e", "TPU v6e (Trillium)", 2024, "bf16 int8", "", "", "Cloud TPU documentation, 2025"},
     {"tpu-v7", "TPU7x (Ironwood)", 2025, "bf16 e4m3 e5m2", "", "",
-     "Cloud TPU documentation, 2025; it says FP8 and not which: both are listed"},
+     "Cloud TPU documentation, 2025; which FP8: jax/_src/tpu_info.py"},
     {"sapphire-rapids", "Xeon, 4th generation", 2023, "bf16 int8", "", "fp64 fp32 fp16 bf16",
      "Intel SDM: AMX-BF16, AMX-INT8, AVX512_FP16, AVX512_BF16"},
     {"granite-rapids", "Xeon 6 P-core", 2024, "fp16 bf16 int8", "", "fp64 fp32 fp16 bf16", "Intel SDM: AMX-FP16 too"},
