@@ -325,8 +325,9 @@ expect(first_rate[0] == 0.05 && first_rate[1] > 0.9, "the warmup is over before 
 
 // %% [markdown]
 // In PyTorch: compare `scaler.get_scale()` before and after `scaler.update()`, and call `scheduler.step()` only when it
-// did not shrink. `narrow run order_matters -o out` has both, and the sum over micro-batches, with more steps;
-// `narrow train --clip 1 --clip-order before-unscale` and `--schedule-counts calls` are the mistakes as options.
+// did not shrink. `narrow run order_matters -o out --fast` has both, and the sum over micro-batches;
+// `narrow train --recipe fp16-amp --clip 1 --clip-order before-unscale` and `--schedule-counts calls` are the mistakes
+// as options.
 //
 // `narrow scale-trace --policy torch,deepspeed --events log.csv` replays any log through any policy;
 // `narrow list-scaling` names them all.
