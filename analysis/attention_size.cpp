@@ -131,8 +131,11 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
                median = median_maximum(pairs, s.d), at_measured = median_maximum(m.pairs, s.d);
 
   Outcome out;
+  const std::string which = std::string(s.causal ? "causal" : "all pairs") +
+                            (s.heads > 1 ? ", " + significant_text(s.heads, 10) + " heads" : "");
   out.data = "normal numbers made here, d = " + std::to_string(parameters.integer("d")) +
-             ", n = " + std::to_string(parameters.integer("n")) + ", sigma = " + significant_text(s.sigma, 6);
+             ", n = " + std::to_string(parameters.integer("n")) + " (" + which +
+             "), sigma = " + significant_text(s.sigma, 6);
   Table sizes{
       "size",
       "The largest |q.k| of one run: in closed form and measured",
@@ -173,8 +176,8 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
                               : shares[0] > 1e-6 ? "mostly stays below the end of FP16 and overflows in "
                                                  : "does not overflow FP16: ";
   out.finding = "With d = " + std::to_string(parameters.integer("d")) + ", n = " + count_text(parameters.integer("n")) +
-                " and sigma = " + significant_text(s.sigma, 6) + " the largest |q.k| is about " + score_text(largest) +
-                " (measured " + score_text(s.square() * m.median()) +
+                " (" + which + ") and sigma = " + significant_text(s.sigma, 6) + " the largest |q.k| is about " +
+                score_text(largest) + " (measured " + score_text(s.square() * m.median()) +
                 (m.pairs < pairs ? " over a part of the pairs" : "") + "), which " + verdict +
                 (shares[0] > 1e-6 ? percent_text(shares[0]) + " of runs"
                                   : "it is " + percent_text(largest / 65504) + " of 65504") +
@@ -200,6 +203,10 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
                       (differs ? ": it takes scores as independent, but those of one "
                                  "query or key share its length, the more the smaller d; believe the measurement."
                                : "."));
+  if (parameters.integer("d") < 8 || pairs < 16)
+    out.notes.push_back(
+        "The tails of products are a saddle-point approximation: with so few products or scores its "
+        "shares are off by some percent, and its sigma by up to a tenth.");
   if (m.pairs < pairs)
     out.notes.push_back("Measured on " + count_text(static_cast<std::int64_t>(m.rows)) + " queries and " +
                         count_text(static_cast<std::int64_t>(m.positions)) + " keys of " +

@@ -148,7 +148,6 @@ Measurement scaler_with_bf16(const Study& study) {
 
 // ---- Order, and what batch norm remembers ----
 
-// A loss that is worse by more than 2 % of itself is harm, as where runs are compared.
 Measurement unscale_before_clipping(const Study&) {
   const Table& t = experiment_table("order_matters", "orders");
   std::string text;
@@ -159,9 +158,12 @@ Measurement unscale_before_clipping(const Study&) {
       if (std::get<std::string>(row[0]) == optimiser && std::get<std::string>(row[1]) == "clip")
         if (const double* loss = std::get_if<double>(&row[3]))
           losses[std::get<std::string>(row[2]) == "before unscaling"] = *loss;
-    text += (text.empty() ? "" : "; ") + std::string(optimiser) + " " + digits(losses[0]) + " in the right order, " +
+    text += (text.empty() ? "" : "; ") + std::string(optimiser) + " " +
+            (std::isnan(losses[0]) ? "NaN" : digits(losses[0])) + " in the right order, " +
             (std::isnan(losses[1]) ? "NaN" : digits(losses[1])) + " in the wrong one";
-    ++cases, harmed += !(losses[1] <= 1.02 * losses[0]);
+    if (std::isnan(losses[0])) continue;  // nothing to be worse than
+    const auto one = [](double loss) { return LossSpread{1, std::isnan(loss), loss, loss, loss}; };
+    ++cases, harmed += !is_as_good(one(losses[1]), one(losses[0]));
   }
   return {"digits in FP16, short runs, final loss: " + text, judge_cases(harmed, cases)};
 }
@@ -205,7 +207,7 @@ Measurement tpu_stores_fp32(const Study& study) {
   return {"published, not measured here: its matrix unit takes " + std::string(tpu.products) + " (" +
               std::string(tpu.source) + "); what is stored the program decides: digits emulated with FP32 weights " +
               digits(master.mean, 4) + ", with BF16 weights " + (pure.broke > 0 ? "NaN" : digits(pure.mean, 4)),
-          judge_parts(std::size_t{computes}, 2)};
+          judge_parts(std::size_t{computes} + !is_as_good(pure, master), 2)};
 }
 
 Measurement fp8_came_with_hopper(const Study&) {

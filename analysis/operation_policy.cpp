@@ -177,10 +177,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Series cells{"", Draw::cells, {}, {}, {}, {}, {}};
   const std::vector<Operation> operations = operations_on(in);
   OperationError matmul[2], softmax[2], convolution[2], running[2];  // FP16, BF16
-  // Of what autocast keeps in FP32: the operation that FP16 damages most, and what both formats do to that one. To
-  // overflow is worse than any error.
+  // Of what autocast keeps in FP32: the operation that each format damages most. To overflow is worse than any error.
   OperationError worst[2];
-  std::string worst_name;
+  std::string worst_name[2];
   const auto is_worse = [](const OperationError& a, const OperationError& b) {
     return a.not_finite != b.not_finite ? a.not_finite > b.not_finite : a.relative > b.relative;
   };
@@ -208,8 +207,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         if (op.name == "running variance") running[f - 1] = e;
       }
     }
-    if (op.listed == Listed::fp32 && (worst_name.empty() || is_worse(own[0], worst[0])))
-      worst[0] = own[0], worst[1] = own[1], worst_name = op.name;
+    for (const std::size_t f : {0u, 1u})
+      if (op.listed == Listed::fp32 && (worst_name[f].empty() || is_worse(own[f], worst[f])))
+        worst[f] = own[f], worst_name[f] = op.name;
     t.add(row);
     map.y.categories.push_back(op.name + "  [" + list_name(op.listed) + "]");
   }
@@ -221,15 +221,16 @@ Outcome run(const Parameters& parameters, Progress& progress) {
            : std::isnan(e.relative) ? std::string("undefined")
                                     : percent_text(e.relative, 2) + " off";
   };
-  plot.title = "FP16: a matmul with FP32 sums is " + lost(matmul[0]) + ", but " + worst_name + " " + lost(worst[0]);
+  plot.title = "FP16: a matmul with FP32 sums is " + lost(matmul[0]) + ", but " + worst_name[0] + " " + lost(worst[0]);
   out.plots = {plot};
   out.tables = {t};
   out.finding = "With FP32 sums a matmul is " + lost(matmul[0]) +
-                " in FP16; of what autocast keeps in FP32 the worst (" + worst_name + ") would be " + lost(worst[0]) +
-                " in FP16 and " + lost(worst[1]) + " in BF16, softmax " + lost(softmax[0]) + " and " +
-                lost(softmax[1]) + ". A convolution over two dimensions is " + lost(convolution[0]) + " and " +
-                lost(convolution[1]) + "; the running variance of a batch norm that is kept in FP16 is " +
-                lost(running[0]) + " after " + std::to_string(batches) + " batches, in BF16 " + lost(running[1]) + ".";
+                " in FP16; of what autocast keeps in FP32 the worst would be " + lost(worst[0]) + " in FP16 (" +
+                worst_name[0] + ") and " + lost(worst[1]) + " in BF16 (" + worst_name[1] + "), softmax " +
+                lost(softmax[0]) + " and " + lost(softmax[1]) + ". A convolution over two dimensions is " +
+                lost(convolution[0]) + " and " + lost(convolution[1]) +
+                "; the running variance of a batch norm that is kept in FP16 is " + lost(running[0]) + " after " +
+                std::to_string(batches) + " batches, in BF16 " + lost(running[1]) + ".";
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -100,7 +101,8 @@ int replay(const GpuRequest& request) {
   for (std::size_t n = 1; n < request.words.size(); ++n) {
     const std::string& path = request.words[n];
     std::ifstream in(path, std::ios::binary);
-    if (!in) throw narrow::Error("gpu replay: cannot read " + narrow::quote(path));
+    if (!in || std::filesystem::is_directory(path))
+      throw narrow::Error("gpu replay: cannot read " + narrow::quote(path));
     const narrow::ShareFile file = narrow::read_share({std::istreambuf_iterator<char>(in), {}}, path);
     const narrow::ShareReplay r = narrow::replay_share(file, 1);
     fine = fine && r.wrong.empty();
@@ -109,13 +111,17 @@ int replay(const GpuRequest& request) {
                     {"sm", file.sm},
                     {"dots", r.dots},
                     {"tiles", r.tiles},
+                    {"tiles_not_replayed", r.recorded_tiles - r.tiles},
+                    {"conversions_not_replayed", file.conversions.size()},
                     {"without_model", r.without_model},
                     {"wrong", r.wrong}});
     if (request.json) continue;
     print(path + ": " + file.gpu + ", sm_" + std::to_string(file.sm) + ", cuBLAS " + file.cublas + ": " +
           std::to_string(r.dots) + " dot products and " + std::to_string(r.tiles) + " tiles replayed, " +
           std::to_string(r.wrong.size()) + " wrong, " + std::to_string(r.without_model) +
-          " instructions without a model\n");
+          " instructions without a model; as the GPU's owner compared them, not replayed: " +
+          std::to_string(r.recorded_tiles - r.tiles) + " tiles, " + std::to_string(file.conversions.size()) +
+          " conversions and operations\n");
     for (const std::string& line : r.wrong) print("  " + line + "\n");
   }
   if (request.json) print(json_text(rows));
@@ -134,7 +140,8 @@ int run(GpuRequest& request) {
   }
   if (job == "replay") return replay(request);
   if ((request.share || request.seconds) && (job != "check" || !request.share))
-    throw narrow::Error("gpu " + job + ": --seconds goes with check --share");
+    throw narrow::Error("gpu " + job + ": " +
+                        (request.share ? "--share goes with check" : "--seconds goes with check --share"));
   if (job != "plan" && request.words.size() > 1)
     throw narrow::Error("gpu " + job + ": unexpected argument '" + request.words[1] + "'");
   if (request.list && job != "check")

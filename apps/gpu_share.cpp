@@ -82,6 +82,8 @@ int share_gpu(const GpuRequest& request, const narrow::GpuCheckOptions& options,
     if (i.runs_on(file.sm) && is_wanted(options, i.name())) mine.push_back(i);
   for (std::size_t n = 0; n < mine.size(); ++n)
     file.instructions.push_back(share_instruction(mine[n], file, clock.left() / static_cast<double>(mine.size() - n)));
+  if (file.conversions.empty() && file.instructions.empty())
+    throw narrow::Error("gpu check: --share: nothing of this GPU fits --only");
   const std::string path = request.folder ? *request.folder : file.file_name();
   write_file(path, narrow::write_share(file));
   std::uint64_t dots = 0, wrong = 0, unknown = 0;

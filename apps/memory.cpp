@@ -94,6 +94,9 @@ std::optional<train::TransformerSizes> choose_sizes(const Options& o) {
   m.width = parse_amount(*o.width, "--width", count_units, 1e7);
   m.feed_forward = parse_amount(o.feed_forward, "--feed-forward", 4 * m.width, 1e8);
   m.heads = parse_amount(o.heads, "--heads", std::max(1.0, std::floor(m.width / 128)), 1e6);
+  if (m.heads > m.width || std::fmod(m.width, m.heads) != 0)
+    throw narrow::Error("--heads: " + digits_text(m.heads, 10) + " do not divide the width " +
+                        digits_text(m.width, 10));
   m.context = parse_amount(o.context, "--context", m.context, 1e9);
   m.vocabulary = parse_amount(o.vocabulary, "--vocabulary", m.vocabulary, 1e9);
   m.fused_attention = !o.attention || parse_word<2>(*o.attention, "--attention", {"fused", "plain"}) == 0;
@@ -138,7 +141,19 @@ Request plan(const Options& o) {
     r.recompute = static_cast<train::Recompute>(parse_word(*o.recompute, "--recompute", train::recompute_names));
   if (o.optimiser) r.optimiser = parse_optimiser(*o.optimiser);
   if (o.memory) r.memory = parse_amount(*o.memory, "--device-memory", byte_units);
+  if (r.memory && *r.memory < 1e6)
+    throw narrow::Error("--device-memory: " + narrow::quote(*o.memory) + " are bytes; for example 80GB");
   r.recipes = parse_recipe_list(o.recipes.value_or("fp32,bf16-amp,fp8-current,bf16-pure-kahan,bf16-pure"));
+  // A framework's own settings name its optimiser; two that differ would need two tables.
+  if (!o.optimiser)
+    for (const train::Recipe& recipe : r.recipes)
+      if (recipe.run.optimiser) {
+        if (r.recipes.size() > 1 && recipe.run.optimiser->kind != train::OptimiserKind::adamw)
+          throw narrow::Error("--recipe: " + recipe.name +
+                              " has another optimiser than the others; ask for it alone, or "
+                              "give --optimiser");
+        r.optimiser = recipe.run.optimiser->kind;
+      }
   if (o.gradients) {
     const narrow::Format format = blame("--gradients", [&] { return narrow::require_format(*o.gradients); });
     for (train::Recipe& recipe : r.recipes) recipe.policy.training.gradient_accumulation = {.format = format};
@@ -256,6 +271,7 @@ Json to_json(const Request& r, const std::vector<Row>& rows) {
            {"devices", r.devices},
            {"group", r.group},
            {"tokens", r.sizes ? Json(r.tokens) : Json()},
+           {"optimiser", r.optimiser == train::OptimiserKind::adamw ? "adamw" : "sgd"},
            {"recompute", train::recompute_names[static_cast<std::size_t>(r.recompute)]},
            {"bytes_per_parameter", b.sum() / r.parameters},
            {"device",

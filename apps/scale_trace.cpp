@@ -97,7 +97,8 @@ std::vector<narrow::NamedScaler> choose_policies(const Options& options) {
                             scale_text(value.value) + "; accepted: " + std::string(describe(p->kind)));
     chosen.push_back(
         blame("--policy", [&] { return narrow::make_scaler(narrow::train::expand_policy(word), common); }));
-    chosen.back().name = word;
+    const bool is_printable = std::all_of(word.begin(), word.end(), [](char c) { return c >= ' ' && c <= '~'; });
+    chosen.back().name = is_printable ? word : narrow::quote(word);
     begin = end + 1;
   }
   for (const narrow::ParameterValue& value : common) {
@@ -504,7 +505,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--steps", o->steps, "N", "with --gradients: steps (default 10000)");
   arguments.option("--seed", o->seed, "N", "with --gradients: seed (default 1)");
   o->choice.declare(arguments);
-  arguments.option("--init", o->init, "S", "initial scale of every policy that has one: 65536 or 2^16");
+  arguments.option("--init", o->init, "S", "initial scale of every policy that has one and does not set it itself: 65536 or 2^16");
   arguments.option("--growth-interval", o->growth_interval, "N", "good steps before growth");
   arguments.option("--growth", o->growth, "X", "growth factor, above 1");
   arguments.option("--backoff", o->backoff, "X", "backoff factor, above 0 and below 1");

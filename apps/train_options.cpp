@@ -115,9 +115,10 @@ train::ModelShape choose_shape(const TrainOptions& o, train::ModelShape shape) {
   return shape;
 }
 
-train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::OptimiserSettings settings) {
+train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::OptimiserSettings settings,
+                                          const train::RunSettings& theirs) {
   if (o.optimiser) settings.kind = parse_optimiser(*o.optimiser);
-  if (o.optimiser && settings.kind == train::OptimiserKind::sgd && !o.rate) settings.learning_rate = 0.05;
+  if (o.optimiser && settings.kind == train::OptimiserKind::sgd && !theirs.learning_rate) settings.learning_rate = 0.05;
   if (o.rate) settings.learning_rate = parse_number(*o.rate, "--lr");
   if (o.clip) settings.clip = parse_number(*o.clip, "--clip", true);
   check(settings);
@@ -253,7 +254,7 @@ TrainPlan plan_training(const TrainOptions& o) {
   train::RunSettings theirs = settings_of_all(recipes);
   common.steps = o.steps ? parse_count(*o.steps, "--steps", 1, 100000000) : own.steps;
   common.shape = choose_shape(o, own.shape);
-  common.optimiser = choose_optimiser(o, with_settings(own.optimiser, theirs));
+  common.optimiser = choose_optimiser(o, with_settings(own.optimiser, theirs), theirs);
   common.text = o.text.value_or("");
   if (o.instrument) common.instrument_every = parse_every(*o.instrument);
   if (o.batch) theirs.batch = parse_count(*o.batch, "--batch", 1, 65536);
@@ -264,9 +265,10 @@ TrainPlan plan_training(const TrainOptions& o) {
   const train::Batches batches =
       blame("--recipe: " + theirs.where, [&] { return train::resolve_batches(theirs, ranks, own.batch); });
   common.batch = batches.batch, common.micro_batches = batches.micro_batches, common.ranks = batches.ranks;
-  blame(o.micro_batches ? "--micro-batches"
-        : o.ranks       ? "--ranks"
-                        : "--batch",
+  blame(o.micro_batches                   ? "--micro-batches"
+        : o.ranks                         ? "--ranks"
+        : o.batch || theirs.where.empty() ? "--batch"
+                                          : "--recipe: " + theirs.where,
         [&] { train::check_batch(*common.batch, common.ranks, common.micro_batches); });
   if (o.order && *o.order == "tree") common.order = train::ReduceOrder::tree;
   else if (o.order && *o.order != "ring")

@@ -120,7 +120,7 @@ TEST_CASE("analysis: what stochastic rounding cannot show is told from what few 
 // log of a probability that FP16 rounds to zero is Inf: the error of the other results is not that of the operation.
 TEST_CASE("analysis: operation_policy ranks an overflow above any error") {
   const Outcome o = test::run_experiment("operation_policy", {});
-  CHECK(has(o.finding, "the worst (log of probabilities) would be 0.22 % Inf or NaN in FP16"));
+  CHECK(has(o.finding, "the worst would be 0.22 % Inf or NaN in FP16 (log of probabilities)"));
   const auto row = [&](const std::string& name) {
     for (const std::vector<narrow::Cell>& cells : o.tables[0].rows)
       if (cells[0] == narrow::Cell{name}) return cells;
@@ -139,7 +139,7 @@ TEST_CASE("analysis: attention_overflow answers for a size in closed form and me
     return test::run_experiment("attention_overflow", settings).finding;
   };
   const std::string exercise = finding({"d=128", "n=512", "sigma=2"});
-  CHECK(has(exercise, "With d = 128, n = 512 and sigma = 2 the largest |q.k| is about 213 (measured 2"));
+  CHECK(has(exercise, "With d = 128, n = 512 (causal) and sigma = 2 the largest |q.k| is about 213 (measured 2"));
   CHECK(has(exercise, "does not overflow FP16"));
   CHECK(has(exercise, "none overflows; half of all runs overflow from sigma = 35.1 on"));
   CHECK(has(exercise, "no realistic n (10^"));

@@ -359,7 +359,8 @@ TEST_CASE("apps: train clips and accumulates and schedules in the order that is 
   CHECK_FALSE(contains(train("right", {"--clip", "1"}), "before unscaling"));
   CHECK(column("wrong", "clipped_norm")[0] == 65536 * column("right", "clipped_norm")[0]);
   CHECK(column("wrong", "clip_factor")[0] < 1e-3);
-  CHECK(column("right", "clip_factor")[0] == std::min(1.0, column("right", "clip_factor")[0]));
+  CHECK(column("right", "clip_factor")[0] > 0);
+  CHECK(column("right", "clip_factor")[0] <= 1);
   CHECK(contains(train("sum", {"--micro-batches", "4", "--accumulate", "sum"}), "4 micro-batches that are summed"));
   CHECK(column("sum", "clip_factor") == std::vector<double>(4, -1));  // nothing was clipped
   const std::vector<std::string> schedule = {"--schedule", "linear", "--warmup",      "2",

@@ -114,10 +114,17 @@ TEST_CASE("share: a broken file is refused by line") {
   refused("\ninstruction ", "\ninstruction x", "unknown instruction");
   refused("\nconvert ", "\nconverts ", "belongs here");
   refused(text.substr(text.find("\nconvert")), "\n", "");
+  refused("# gpu ", "# gpu \x1B[31m", "cannot be printed");
+  refused("\nend ", "\nend 9", "the file has 'end");
+  refused(text.substr(text.find("\nend ")), "\n", "a part of a file");
+  const std::string instruction =
+      text.substr(text.find("\ninstruction "), text.find("\nend ") - text.find("\ninstruction "));
+  refused(instruction, instruction + instruction, "came before");
   for (std::size_t cut = 0; cut < text.size() - 1; cut += 97) {
     const std::string part = text.substr(0, cut);
     try {
-      (void)narrow::read_share(part, "x");  // a cut between two lines leaves a file with less in it
+      (void)narrow::read_share(part, "x");
+      FAIL("a part of a file was read");
     } catch (const narrow::Error& error) {
       CHECK(std::string(error.what()).starts_with("x: "));
     }

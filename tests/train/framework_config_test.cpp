@@ -189,7 +189,10 @@ TEST_CASE("train: every key of the tables is taken and those without effect are 
         if (path == "data_types.grad_accum_dtype" || path == "data_types.param_dtype") json.insert(1, "\"bf16\": {}, ");
         CAPTURE(json);
         const std::string notes = notes_of(read(json));
-        CHECK(contains(notes, " " + path + "\n") == (row.use != Use::read));
+        // Alone in its file such a key is idle: its section is not enabled, its gradients are FP32.
+        const bool is_idle =
+            ((row.section == "fp16" || row.section == "bf16") && key != "enabled") || key == "keep_low_precision_grads";
+        CHECK(contains(notes, " " + path + "\n") == (row.use != Use::read || is_idle));
         CHECK(contains(notes, "not computed here") == (row.use == Use::uncomputed && row.type != Type::truth));
         if (row.type != Type::any && row.type != Type::word)
           CHECK(contains(refused(json.replace(json.rfind(value_for(row.type)), value_for(row.type).size(), "\"?\"")),
@@ -204,9 +207,23 @@ TEST_CASE("train: every key of the tables is taken and those without effect are 
       const std::string value = row.type == Type::truth || row.type == Type::any ? "" : " 3";
       if (row.type == Type::fraction)
         CHECK(contains(error_of([&] { megatron(flag + value); }), flag + ": must be a number"));
-      else CHECK(contains(notes_of(megatron(flag + value)), " " + flag + "\n") == (row.use != Use::read));
+      else
+        CHECK(contains(notes_of(megatron(flag + value)), " " + flag + "\n") ==
+              (row.use != Use::read || flag.find("loss-scale") != std::string::npos || flag == "--hysteresis"));
     }
   }
+  for (const char* used : {R"({"fp16": {"enabled": true, "hysteresis": 3, "initial_scale_power": 4}})",
+                           R"({"fp16": {"enabled": true, "loss_scale": 128}})",
+                           R"({"bf16": {"enabled": true, "check_grad_overflow": false}})"})
+    CHECK_FALSE(contains(notes_of(read(used)), "no effect"));
+  CHECK(
+      contains(notes_of(read(R"({"fp16": {"enabled": true, "loss_scale": 1, "hysteresis": 3}})")), "fp16.hysteresis"));
+  CHECK_FALSE(contains(notes_of(megatron("--fp16 --initial-loss-scale 65536 --hysteresis 3")), "no effect"));
+  CHECK(contains(notes_of(megatron("--bf16 --initial-loss-scale 65536")), "no effect"));
+  CHECK(read(R"({"data_types": {"buffer_dtype": "fp16"}})").policy.training.buffers.format == fp16);
+  CHECK(megatron("--bf16").policy.training.buffers.format == bf16);
+  CHECK(read(R"({"optimizer": {"type": "AdamW", "params": {"torch_adam": true}}})").run.optimiser->weight_decay ==
+        0.01);
 }
 
 TEST_CASE("train: a framework's file is refused with its section and key") {

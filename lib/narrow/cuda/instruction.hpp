@@ -52,7 +52,7 @@ constexpr TileSigns tile_negates(const Instruction& i, std::uint64_t tile) noexc
 
 std::vector<Instruction> all_instructions();
 
-// ampere for 80 to 87, ada 89, hopper 90, blackwell 100 to 110, rtx-blackwell 120 and 121; empty: no generation known.
+// ampere for 80 to 88, ada 89, hopper 90, blackwell 100 to 119, rtx-blackwell 120 and 121; empty: no generation known.
 std::string sm_generation(int sm);
 
 // Throws Error with the close names when there is none.

@@ -1,5 +1,8 @@
 #include "narrow/cuda/share.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "narrow/cuda/golden.hpp"
 #include "narrow/cuda/golden_lines.hpp"
 #include "narrow/dot/dot.hpp"
@@ -21,6 +24,7 @@ constexpr const char* how_to_read =
     "#   (COMPARED 0: there is none). Inputs are made from (seed, instruction, tile, place) by tile_inputs.hpp.\n"
     "# tiles HASH ...: what the instruction gave for tiles 0, 1, ...; the hash is that of data/golden.\n"
     "# dot A B C D: one dot product in full: codes of a, of b, the addend, the result, in hexadecimal.\n"
+    "# end CONVERSIONS INSTRUCTIONS TILES DOTS: how many of each the file has, so that a part of it is no file.\n"
     "# No name of a machine, a user or a path is in this file. Replay: narrow gpu replay FILE (needs no GPU).\n";
 
 int digits_of(const Format& f) { return (f.width() + 3) / 4; }
@@ -86,6 +90,14 @@ SharedPlace shared_place(const Instruction& i, std::size_t n) {
           static_cast<int>((r >> 8) % static_cast<std::uint64_t>(i.columns()))};
 }
 
+// The last line.
+std::string end_line(const ShareFile& file) {
+  std::size_t tiles = 0, dots = 0;
+  for (const SharedInstruction& s : file.instructions) tiles += s.hashes.size(), dots += s.dots.size();
+  return "end " + std::to_string(file.conversions.size()) + " " + std::to_string(file.instructions.size()) + " " +
+         std::to_string(tiles) + " " + std::to_string(dots);
+}
+
 std::string write_share(const ShareFile& file) {
   std::string text = how_to_read;
   const auto line = [&](const char* key, const std::string& value) {
@@ -108,7 +120,7 @@ std::string write_share(const ShareFile& file) {
               codes({d.d}, f.c);
     text += "\n";
   }
-  return text;
+  return text + end_line(file) + "\n";
 }
 
 ShareFile read_share(const std::string& text, const std::string& name) {
@@ -120,15 +132,28 @@ ShareFile read_share(const std::string& text, const std::string& name) {
   for (const char* c = how_to_read; *c != '\0'; ++c) help_lines += *c == '\n' ? 1 : 0;
   LineReader lines(std::string_view(text).substr(help), name, help_lines);
   ShareFile file;
-  file.gpu = lines.value("gpu"), file.sm = static_cast<int>(lines.number(lines.value("sm"), 10, "sm") & 0xFFFF);
+  const auto value = [&](const char* key) {  // goes to terminals
+    std::string word(lines.value(key));
+    if (std::any_of(word.begin(), word.end(), [](char c) { return c < ' ' || c > '~'; }))
+      lines.fail(std::string(key) + " holds what cannot be printed");
+    return word;
+  };
+  file.gpu = value("gpu"),
+  file.sm = static_cast<int>(std::min<std::uint64_t>(lines.number(lines.value("sm"), 10, "sm"), 999));
   if (sm_generation(file.sm).empty()) lines.fail("no generation of tensor cores is known for this sm");
-  file.driver = lines.value("driver"), file.toolkit = lines.value("toolkit"), file.cublas = lines.value("cublas");
-  file.version = lines.value("narrow"), file.date = lines.value("date");
+  file.driver = value("driver"), file.toolkit = value("toolkit"), file.cublas = value("cublas");
+  file.version = value("narrow"), file.date = value("date");
   file.seed = lines.number(lines.value("seed"), 10, "seed");
+  bool ended = false;
+  std::set<std::string> names;
   while (!lines.at_end()) {
     const std::string_view line = lines.next();
     const auto words = LineReader::words(line);
-    if (words[0] == "convert") {
+    if (ended) lines.fail("nothing follows the end");
+    if (words[0] == "end") {
+      if (line != end_line(file)) lines.fail("the file has '" + end_line(file) + "'");
+      ended = true;
+    } else if (words[0] == "convert") {
       file.conversions.push_back(read_conversion(lines, line));
     } else if (words[0] == "instruction" && words.size() == 4) {
       file.instructions.push_back({find_instruction(std::string(words[1])),
@@ -136,15 +161,19 @@ ShareFile read_share(const std::string& text, const std::string& name) {
                                    lines.number(words[3], 10, "number of mismatches"),
                                    {},
                                    {}});
+      const SharedInstruction& s = file.instructions.back();
+      if (!names.insert(s.instruction.name()).second) lines.fail("an instruction that came before");
+      if (s.mismatches > s.compared) lines.fail("more mismatches than results");
     } else if (words[0] == "tiles" && !file.instructions.empty()) {
       for (std::size_t t = 1; t < words.size(); ++t)
         file.instructions.back().hashes.push_back(lines.number(words[t], 16, "hash"));
     } else if (words[0] == "dot" && !file.instructions.empty()) {
       file.instructions.back().dots.push_back(read_dot(lines, words, file.instructions.back().instruction));
     } else {
-      lines.fail("convert, instruction, tiles or dot belongs here");
+      lines.fail("convert, instruction, tiles, dot or end belongs here");
     }
   }
+  if (!ended) lines.fail("the end is missing: a part of a file");
   if (file.conversions.empty() && file.instructions.empty()) lines.fail("the file holds no result");
   return file;
 }
@@ -157,6 +186,7 @@ ShareReplay replay_share(const ShareFile& file, std::size_t tiles) {
   for (const SharedInstruction& s : file.instructions) {
     const Instruction& i = s.instruction;
     const DotModel* model = find_dot_model(i.model(file.sm));
+    replay.recorded_tiles += s.hashes.size();
     if (model == nullptr) {
       ++replay.without_model;
       continue;

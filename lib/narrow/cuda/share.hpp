@@ -51,6 +51,7 @@ ShareFile read_share(const std::string& text, const std::string& file);  // thro
 // times the work), and what the file itself counted as mismatches.
 struct ShareReplay {
   std::uint64_t dots = 0, tiles = 0, without_model = 0;
+  std::uint64_t recorded_tiles = 0;  // of which `tiles` were computed again
   std::vector<std::string> wrong;  // one line each
 };
 ShareReplay replay_share(const ShareFile& file, std::size_t tiles);

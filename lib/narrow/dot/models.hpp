@@ -22,7 +22,7 @@ constexpr std::string_view evidence_name(Evidence e) noexcept {
   constexpr std::string_view names[] = {"measured", "replayed", "published", "assumed", "by definition"};
   return names[static_cast<std::size_t>(e)];
 }
-// The class of a row with what it stands on: "measured (data/golden)", "published, not compared with data here".
+// The class of a row with what it stands on: "measured on the GPU (data/golden)", "published, not compared with data here".
 std::string evidence_text(const DotModel& model);
 
 namespace detail {

@@ -62,8 +62,9 @@ void BatchNorm<T>::take_statistics(const T* x, std::size_t rows, const R& r) {
   for (std::size_t j = 0; j < width_; ++j) {
     const T squares = variance_[j];
     variance_[j] = r(squares / n);
-    running_mean_[j] = r(r(kept * running_mean_[j]) + r(taken * mean_[j]));
-    running_variance_[j] = r(r(kept * running_variance_[j]) + r(taken * r(squares / (n - 1))));
+    // Kernels hold these in FP32 and cast them to the buffer.
+    running_mean_[j] = kept * running_mean_[j] + taken * mean_[j];
+    running_variance_[j] = kept * running_variance_[j] + taken * (squares / (n - 1));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "narrow/base/random.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/mapped_file.hpp"
@@ -98,6 +99,11 @@ struct Values {
     const auto it = given.find(path);
     return it == given.end() ? std::nullopt : std::optional(it->second.template get<T>());
   }
+  // What is given of these and changes nothing beside the other settings.
+  void ignore(const char* section, std::string_view keys) {
+    for (const std::string_view key : split(keys, " "))
+      if (const std::string path = section + std::string(key); given.contains(path)) silent.push_back(path);
+  }
   bool truth(std::string_view path, bool otherwise = false) const { return get<bool>(path).value_or(otherwise); }
   Format format(std::string_view path, const Format& otherwise) const {
     const std::optional<std::string> word = get<std::string>(path);
@@ -114,8 +120,9 @@ struct Values {
     if (row.section == section && row.use == Use::read)
       read += (read.empty() ? "read here: " : " ") + std::string(row.keys);
   const std::string close = did_you_mean(key, v.framework.known(section));
-  v.fail(section, "key " + quote(key) + " is unknown to " + std::string(v.framework.title) + "; " +
-                      (close.empty() ? "" : "did you mean '" + close + "'? ") + read);
+  const std::string help = (close.empty() ? "" : "did you mean '" + close + "'? ") + read;
+  v.fail(section,
+         "key " + quote(key) + " is unknown to " + std::string(v.framework.title) + (help.empty() ? "" : "; " + help));
 }
 
 // None and the "auto" of HuggingFace's trainer are as if not given. What is off is no part that is missing here.
@@ -162,8 +169,8 @@ void read_deepspeed_optimiser(Values& v, RunSettings& run) {
   for (char& c : type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
   const bool is_adamw = type == "adamw" || (type == "adam" && v.truth("optimizer.params.adam_w_mode", true));
   if (!is_adamw && type != "sgd") {
-    v.uncomputed.push_back(type == "adam" ? "adam_w_mode false (the task's optimiser stays)"
-                                          : "optimizer.type (the task's optimiser stays)");
+    v.uncomputed.push_back(type == "adam" ? "adam_w_mode false (the task's optimiser stays, with its learning rate)"
+                                          : "optimizer (the task's stays, with its learning rate)");
     return;
   }
   // FusedAdam's and torch.optim.SGD's defaults.
@@ -172,12 +179,13 @@ void read_deepspeed_optimiser(Values& v, RunSettings& run) {
   if (const auto betas = v.get<std::vector<double>>("optimizer.params.betas"))
     o.beta1 = betas->front(), o.beta2 = betas->back();
   o.epsilon = v.get("optimizer.params.eps").value_or(1e-8);
-  o.weight_decay = v.get("optimizer.params.weight_decay").value_or(0);
+  const bool is_torch = is_adamw && v.truth("optimizer.params.torch_adam");  // torch.optim.AdamW has another default
+  o.weight_decay = v.get("optimizer.params.weight_decay").value_or(is_torch ? 0.01 : 0);
   run.optimiser = o;
   run.learning_rate = v.get("optimizer.params.lr").value_or(1e-3);
 }
 
-// All of the model in FP16 or BF16 (the engine calls module.half()); gradients are reduced and accumulated in the
+// All parameters of the model in FP16 or BF16; gradients are reduced and accumulated in the
 // model's format where nothing else is said (engine.py communication_data_type, get_data_types).
 void read_deepspeed(Values& v, Recipe& r) {
   const bool is_fp16 = v.truth("fp16.enabled"), is_bf16 = v.truth("bf16.enabled");
@@ -204,6 +212,7 @@ void read_deepspeed(Values& v, Recipe& r) {
   r.policy = cast_model(model);
   r.policy.training.gradient_accumulation = {.format = sums};
   r.policy.training.reduction = {.format = v.format("communication_data_type", model)};
+  r.policy.training.buffers = {.format = v.format("data_types.buffer_dtype", fp32)};
   if (low_master) r.policy.training.parameters = {.format = model};
   if (low_states) r.policy.training.optimiser_state = {.format = model};
   // BF16 scales nothing, but a step with Inf or NaN is skipped all the same.
@@ -219,6 +228,11 @@ void read_deepspeed(Values& v, Recipe& r) {
     add_setting(r.loss_scaler, "hysteresis", v.get("fp16.hysteresis"));
     if (v.truth("fp16.consecutive_hysteresis")) r.loss_scaler += ":consecutive-hysteresis=1";
   }
+  constexpr std::string_view dynamic =
+      "initial_scale_power min_loss_scale loss_scale_window hysteresis consecutive_hysteresis";
+  if (r.loss_scaler != "deepspeed" && !r.loss_scaler.starts_with("deepspeed:")) v.ignore("fp16.", dynamic);
+  if (!is_fp16) v.ignore("fp16.", "loss_scale fp16_master_weights_and_grads");
+  if (!is_bf16) v.ignore("bf16.", "check_grad_overflow bf16_master_weights_and_grads bf16_optimizer_states");
   r.what = model == fp32 ? "DeepSpeed: everything in FP32"
                          : "DeepSpeed: the whole model in " + type_text(model) + " (norms and softmax too, unlike " +
                                "autocast), master weights in " + type_text(low_master ? model : fp32);
@@ -237,6 +251,7 @@ void read_fsdp(Values& v, Recipe& r) {
   r.policy = cast_model(model);
   r.policy.training.reduction = {.format = reduce};
   r.policy.training.buffers = {.format = v.format("buffer_dtype", fp32)};  // else FSDP leaves them as they are
+  if (reduce == fp32) v.ignore("", "keep_low_precision_grads");
   if (v.truth("keep_low_precision_grads"))
     r.policy.training.gradient_accumulation = r.policy.training.clipping = {.format = reduce};
   if (v.given.contains("output_dtype"))
@@ -281,6 +296,7 @@ void read_megatron(Values& v, Recipe& r) {
   if (is_bf16 && !wide && v.truth("--accumulate-allreduce-grads-in-fp32"))
     v.fail("", "--accumulate-allreduce-grads-in-fp32 and --grad-reduce-in-bf16 are both given");
   r.policy = cast_model(model);
+  r.policy.training.buffers = {.format = model};  // the module is cast with its buffers
   r.policy[Operation::loss] = {};
   r.policy[Operation::scores].output = r.policy[Operation::scale].activations = {};
   if (v.truth("--fp32-residual-connection")) {
@@ -302,6 +318,9 @@ void read_megatron(Values& v, Recipe& r) {
     add_setting(r.loss_scaler, "growth-interval", v.get("--loss-scale-window"));
     add_setting(r.loss_scaler, "hysteresis", v.get("--hysteresis"));
   }
+  if (!r.loss_scaler.starts_with("megatron"))
+    v.ignore("", "--initial-loss-scale --min-loss-scale --loss-scale-window --hysteresis");
+  if (!is_fp16 && !is_bf16) v.ignore("", "--loss-scale");
   r.what = "Megatron-LM: the model in " + type_text(model) +
            ", the loss and master weights in FP32, gradients summed in " + type_text(wide ? fp32 : model) +
            (v.given.contains("--fp8-format") ? ", FP8 linears" : "");
@@ -342,7 +361,7 @@ std::string settings_text(const RunSettings& s) {
     say(o.kind == OptimiserKind::sgd ? "SGD with momentum " + in_words(o.momentum)
                                      : "AdamW with betas " + in_words(o.beta1) + " and " + in_words(o.beta2) +
                                            " and epsilon " + in_words(o.epsilon));
-    say("weight decay " + in_words(o.weight_decay));
+    say("weight decay " + in_words(o.weight_decay) + (o.weight_decay > 0 ? " (of matrices alone)" : ""));
   }
   if (s.learning_rate) say("learning rate " + in_words(*s.learning_rate));
   if (s.clip) say(*s.clip > 0 ? "gradients clipped at " + in_words(*s.clip) : "no clipping");
@@ -363,7 +382,11 @@ std::string name_from(std::string_view text) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (is_plain || (!name.empty() && name.back() != '-')) name += is_plain ? c : '-';
   }
-  name = name.substr(0, 60);
+  if (name.size() > 60) {  // two long texts stay two
+    std::uint64_t hash = 0;
+    for (const char c : text) hash = random_bits(hash, static_cast<unsigned char>(c));
+    name = name.substr(0, 55) + "-" + std::to_string(hash % 10000);
+  }
   while (name.ends_with('-')) name.pop_back();
   return name.empty() ? "recipe" : name;
 }
@@ -442,10 +465,10 @@ Json assignments_to_json(std::string_view text, const std::string& where) {
 }  // namespace
 
 std::string read_config_file(const std::string& path) {
-  constexpr std::size_t largest = 1 << 20;
+  constexpr std::size_t largest = 1 << 18;  // keys are looked up one by one
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() > largest) throw Error(quote_path(path) + ": a recipe has at most 1 MiB");
+  if (bytes.size() > largest) throw Error(quote_path(path) + ": a recipe has at most 256 KiB");
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -1,5 +1,5 @@
 // The settings of other frameworks read as recipes: DeepSpeed's ds_config.json, FSDP's MixedPrecision, Megatron-LM's
-// flags. Which keys there are and what they may be: rows in framework_config.cpp.
+// flags. Which keys there are and what they may be: rows in framework_keys.hpp.
 #pragma once
 
 #include "narrow/train/recipe.hpp"

@@ -46,8 +46,8 @@ inline constexpr KeyRow deepspeed_keys[] = {
      "steps_per_print wall_clock_breakdown memory_breakdown dump_state log_level sparse_gradients disable_allgather "
      "managed_gradient_accumulation zero_allow_untested_optimizer zero_force_ds_cpu_optimizer activation_checkpointing "
      "aio comms_logger tensorboard wandb csv_monitor comet flops_profiler autotuning elasticity checkpoint nebula "
-     "timers "
-     "compile dataloader_drop_last pipeline hybrid_engine tensor_parallel sequence_parallel_size vocabulary_size "
+     "timers compile expert_parallel datastates_ckpt dataloader_drop_last pipeline hybrid_engine tensor_parallel "
+     "sequence_parallel_size vocabulary_size "
      "seq_parallel_communication_data_type graph_harvesting use_data_before_expert_parallelism"},
     {"", Type::any, Use::uncomputed,
      "scheduler prescale_gradients gradient_predivide_factor gradient_allreduce_op sparse_attention eigenvalue "
@@ -67,18 +67,19 @@ inline constexpr KeyRow deepspeed_keys[] = {
     {"optimizer.params", Type::pair, Use::read, "betas"},
     {"optimizer.params", Type::not_negative, Use::read, "eps weight_decay"},
     {"optimizer.params", Type::fraction, Use::read, "momentum"},
-    {"optimizer.params", Type::truth, Use::read, "adam_w_mode"},
-    {"optimizer.params", Type::any, Use::silent, "torch_adam cuda_aware comm_backend_name"},
+    {"optimizer.params", Type::truth, Use::read, "adam_w_mode torch_adam"},
+    {"optimizer.params", Type::any, Use::silent, "cuda_aware comm_backend_name"},
     {"optimizer.params", Type::any, Use::uncomputed,
-     "amsgrad nesterov dampening bias_correction freeze_step max_coeff min_coeff"},
-    {"data_types", Type::format, Use::read, "grad_accum_dtype param_dtype"},
-    {"data_types", Type::any, Use::silent, "buffer_dtype"},
+     "amsgrad nesterov dampening bias_correction freeze_step max_coeff min_coeff fp32_optimizer_states muon_lr adam_lr "
+     "ns_method"},
+    {"data_types", Type::format, Use::read, "grad_accum_dtype param_dtype buffer_dtype"},
     {"zero_optimization", Type::stage, Use::silent, "stage"},
     {"zero_optimization", Type::any, Use::silent,
      "contiguous_gradients reduce_scatter reduce_bucket_size overlap_comm allgather_partitions allgather_bucket_size "
      "cpu_offload* offload_* stage3_* sub_group_size round_robin_gradients load_from_fp32_weights elastic_checkpoint "
      "ignore_unused_parameters mics_* zero_hpz_partition_size memory_efficient_linear use_multi_rank_bucket_allreduce "
-     "leaf_module"},
+     "leaf_module legacy_stage1 override_module_apply pipeline_loading_checkpoint log_trace_cache_warnings "
+     "enable_sanity_checks save_muon_momentum_buffer_in_memory"},
     {"zero_optimization", Type::any, Use::uncomputed, "zero_quantized_* zeropp_loco_param zenflow"},
     {"torch_autocast", Type::truth, Use::read, "enabled"},
     {"torch_autocast", Type::any, Use::silent, "dtype lower_precision_safe_modules"},

@@ -28,8 +28,7 @@ std::string checked_loss_scaler(const std::string& text) {
 }
 
 const RecipeRow* find_recipe(std::string_view name) {
-  constexpr std::string_view torch = "torch.backends.cuda.matmul.";  // allow_tf32 by its full name
-  if (name.starts_with(torch)) name.remove_prefix(torch.size());
+  if (name == "torch.backends.cuda.matmul.allow_tf32") name = "allow_tf32";
   for (const RecipeRow& row : recipe_table())
     if (row.name == name) return &row;
   return nullptr;
