@@ -101,7 +101,18 @@ TEST_CASE("apps: memory refuses what it cannot count") {
   refused({"--batch", "2", "--tokens", "3"}, {"--batch", "--tokens"});
   refused({"--recompute", "some"}, {"selective"});
   refused({"--device-memory", "80XB"}, {"--device-memory", "80GB"});
+  refused({"--device-memory", "80"}, {"--device-memory", "bytes", "80GB"});
+  refused({"--heads", "7"}, {"--heads", "64"});
   refused({"--gradients", "fp8"}, {"--gradients", "e4m3"});
   refused({"--optimiser", "lion"}, {"adamw"});
   refused({"--recipe", "nix"}, {"--recipe", "bf16-amp"});
+}
+
+TEST_CASE("apps: memory takes the optimiser that a framework's settings name") {
+  const test::Json rows =
+      test::narrow_json({"memory", "--parameters", "1B", "--recipe", "megatron:--bf16 --optimizer sgd"});
+  CHECK(rows[0]["optimiser"] == "sgd");
+  CHECK(rows[0]["device"]["moments"] == 4e9);
+  check_refused({"memory", "--parameters", "1B", "--recipe", "fp32,megatron:--bf16 --optimizer sgd"},
+                {"--recipe", "another optimiser"});
 }

@@ -21,6 +21,8 @@ TEST_CASE("gpu: a job that is none and jobs without their arguments are refused 
   check_refused({"gpu"}, "check, record, bench, plan");
   check_refused({"gpu", "chekc"}, "did you mean 'check'");
   check_refused({"gpu", "bench", "fast"}, "unexpected argument 'fast'");
+  check_refused({"gpu", "bench", "--share"}, "--share goes with check");
+  check_refused({"gpu", "replay", "/"}, "cannot read '/'");
 }
 
 TEST_CASE("gpu: a plan from the table names what it was recorded with and warns of another cuBLAS") {
