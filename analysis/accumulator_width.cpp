@@ -34,7 +34,7 @@ constexpr Way ways[] = {
     {"FP32, pairwise", "software.pairwise.f32.f16.f16", "chain", automatic},
 };
 
-constexpr Format e4m3 = "e4m3"_fmt, fp32 = "fp32"_fmt, fp16 = "fp16"_fmt;
+constexpr Format e4m3 = "e4m3"_fmt, fp16 = "fp16"_fmt;
 
 struct Operands {
   std::size_t outputs, k;    // outputs x outputs results
