@@ -8,8 +8,7 @@ cd "$(dirname "$0")/.."
 limit=${1:-120}
 built=${2:-build/release/lib}
 architectures="80 86 89 90a 100 120"
-files="mma_fp8 mma_sparse wgmma_sparse wgmma_integer mma_other mma_float wgmma_float wgmma_fp8 wgmma_fp8_half conversions
-  arithmetic device gemm scalar_gemm tensor_cores fused_gemm arrays fused_gemm_float fused_gemm_half"
+files=$(cd lib/narrow/cuda && ls mma*.cu wgmma*.cu && ls *.cu | grep -v -e mma -e product -e bench)
 for nvcc in nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do command -v "$nvcc" >/dev/null 2>&1 && break; done
 command -v "$nvcc" >/dev/null 2>&1 || { echo "skipped: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 77; }
 "$nvcc" --version | tail -1
@@ -19,6 +18,7 @@ trap 'rm -rf "$work"' EXIT
 begin=$(date +%s)
 export nvcc work built limit begin
 for file in $files; do
+  file=${file%.cu}
   for architecture in $architectures; do echo "$file $architecture"; done
 done | xargs -P "$(nproc 2>/dev/null || echo 2)" -L 1 sh -c '
   [ "$limit" -eq 0 ] || [ $(($(date +%s) - begin)) -lt "$limit" ] || exit 0

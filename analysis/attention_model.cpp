@@ -76,10 +76,6 @@ double saddle_maximum(double n, double d) {
   return x + euler / saddle_of(x, d);
 }
 
-double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed) {
-  return measured_maximum(n, d, seed, n, false);
-}
-
 // Keys side by side and d ascending: the compiler adds them in lanes without changing the order of any sum.
 double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed, std::size_t rows, bool causal) {
   const std::vector<float> q = normal_values(rows * d, 1, seed), keys = normal_values(n * d, 1, seed + 1);  // d x n

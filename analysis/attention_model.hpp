@@ -26,7 +26,6 @@ double median_maximum(double pairs, double d);         // with the tails of a su
 double log_pairs_of_half(double x, double d);          // ln of the pairs whose median is x
 
 // Of one draw. rows: only so many of the queries, evenly spaced; causal: query i sees the keys up to i.
-double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed);
 double measured_maximum(std::size_t n, std::size_t d, std::uint64_t seed, std::size_t rows, bool causal);
 // The query that is row j of so many.
 constexpr std::size_t spaced_row(std::size_t j, std::size_t rows, std::size_t n) {

@@ -49,7 +49,8 @@ std::vector<MaximumRow> maxima(std::size_t longest, std::size_t trials, std::uin
     for (std::size_t n = 64; n <= longest; n *= 2) {
       const std::size_t times = trials * std::min<std::size_t>(longest / n, 16);
       double sum = 0;
-      for (std::size_t t = 0; t < times; ++t) sum += measured_maximum(n, d, seed + (d << 32) + (n << 16) + 2 * t);
+      for (std::size_t t = 0; t < times; ++t)
+        sum += measured_maximum(n, d, seed + (d << 32) + (n << 16) + 2 * t, n, false);
       const auto dn = static_cast<double>(n), dd = static_cast<double>(d);
       rows.push_back({d, n, sum / static_cast<double>(times), gaussian_maximum(dn, dd), saddle_maximum(dn, dd)});
       progress.at(0.3 * static_cast<double>(rows.size()) / 18, "synthetic scores");

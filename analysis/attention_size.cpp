@@ -183,7 +183,7 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
                                   : "it is " + percent_text(largest / 65504) + " of 65504") +
                 "; after 1/sqrt(d) it is " + score_text(largest / root) + ", and " +
                 (shares[1] > 1e-6 ? percent_text(shares[1]) + " of runs overflow" : "none overflows") +
-                "; half of all runs overflow from sigma = " + significant_text(sigma_of_half[0], 3) + " on (" +
+                "; half of all runs overflow from about sigma = " + significant_text(sigma_of_half[0], 3) + " on (" +
                 significant_text(sigma_of_half[1], 3) + " when scaled first), at " +
                 (std::isnan(d_half) ? std::string("no realistic d") : "d = " + significant_text(d_half, 3)) +
                 " and at " + n_texts[0] + ".";
@@ -217,7 +217,7 @@ Outcome attention_size(const Parameters& parameters, Progress& progress) {
       "independent numbers of the same size.");
   out.plots = {{"size",
                 "The largest |q.k| is about " + score_text(largest) +
-                    "; half of all runs overflow from sigma = " + significant_text(sigma_of_half[0], 3) + " on",
+                    "; half of all runs overflow from about sigma = " + significant_text(sigma_of_half[0], 3) + " on",
                 out.data.text,
                 {panel_of(s, m, false), panel_of(s, m, true)},
                 2,

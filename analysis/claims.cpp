@@ -64,6 +64,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Study study = open_study(parameters);
   Outcome out;
   out.data = study.recording ? recorded_text("a byte-level GPT in training; and runs made here") : Source(made_text);
+  out.evidence = {{Evidence::published, "what devices multiply, by their vendors"}};
   const Claims claims = all_claims();
   std::vector<Judged> judged;
   Table t{"verdicts",

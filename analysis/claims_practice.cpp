@@ -20,18 +20,6 @@ const std::vector<RecordedStep>& steps() {
   }();
   return rows;
 }
-const RecordedStep* step_of(std::string_view model, std::string_view recipe, std::string_view recompute = "none",
-                            std::string_view mode = "eager") {
-  for (const RecordedStep& s : steps())
-    if (s.model == model && s.recipe == recipe && s.recompute == recompute && s.mode == mode) return &s;
-  return nullptr;
-}
-std::vector<std::string> models() {
-  std::vector<std::string> names;
-  for (const RecordedStep& s : steps())
-    if (std::ranges::find(names, s.model) == names.end()) names.push_back(s.model);
-  return names;
-}
 
 std::string list_text(const std::vector<double>& numbers, int decimals) {
   std::string text;
@@ -39,14 +27,13 @@ std::string list_text(const std::vector<double>& numbers, int decimals) {
   return text;
 }
 
-// What `of` says of `recipe` against `base`, for every model that has both.
+// What `of` says of `recipe` against `base`, for every model that has both, as most people run it.
 template <class Of>
 std::vector<double> ratios(std::string_view recipe, std::string_view base, const Of& of) {
   std::vector<double> found;
-  for (const std::string& model : models()) {
-    const RecordedStep *a = step_of(model, recipe), *b = step_of(model, base);
-    if (a != nullptr && b != nullptr) found.push_back(of(*a) / of(*b));
-  }
+  for (const RecordedStep& s : steps())
+    if (s.recipe == recipe && s.recompute == "none" && s.mode == "eager")
+      if (const RecordedStep* other = find_step(steps(), s, base)) found.push_back(of(s) / of(*other));
   return found;
 }
 double speed(const RecordedStep& s) { return s.tokens_per_second; }
@@ -88,7 +75,9 @@ Measurement recomputation(const Study&) {
   std::string text;
   std::size_t cases = 0, as_said = 0;
   for (const RecordedStep& s : steps()) {
-    const RecordedStep* plain = step_of(s.model, s.recipe, "none", s.mode);
+    RecordedStep like = s;
+    like.recompute = "none";
+    const RecordedStep* plain = find_step(steps(), like, s.recipe);
     if (s.recompute != "full" || plain == nullptr) continue;
     text += (text.empty() ? "" : "; ") + s.model + " " + s.recipe + ": memory " +
             fixed_text(s.bytes / plain->bytes, 2) + ", time " + fixed_text(s.milliseconds / plain->milliseconds, 2);
@@ -106,7 +95,7 @@ Measurement fp8_is_fastest(const Study&) {
   std::size_t cases = 0, faster = 0;
   if (!std::isnan(product)) ++cases, faster += product > 1;
   for (const RecordedStep& s : steps()) {
-    const RecordedStep* bf16 = step_of(s.model, "bf16-amp", s.recompute, s.mode);
+    const RecordedStep* bf16 = find_step(steps(), s, "bf16-amp");
     if (s.recipe != "fp8-current" || bf16 == nullptr) continue;
     const double gain = s.tokens_per_second / bf16->tokens_per_second;
     text += (text.empty() ? "" : ", ") + s.model + " " + s.mode + " " + fixed_text(gain, 2);

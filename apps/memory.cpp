@@ -55,15 +55,6 @@ double parse_amount(const std::optional<std::string>& text, const char* flag, do
   return text ? parse_amount(*text, flag, count_units, most) : otherwise;
 }
 
-template <std::size_t N>
-std::size_t parse_word(const std::string& text, const char* flag, const std::array<std::string_view, N>& words) {
-  const auto found = std::find(words.begin(), words.end(), text);
-  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  std::string list;
-  for (const std::string_view word : words) list += " " + std::string(word);
-  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is unknown; accepted:" + list);
-}
-
 struct Request {
   double parameters = 0;
   std::optional<train::TransformerSizes> sizes;  // where it is known what activations there are
@@ -99,7 +90,7 @@ std::optional<train::TransformerSizes> choose_sizes(const Options& o) {
                         digits_text(m.width, 10));
   m.context = parse_amount(o.context, "--context", m.context, 1e9);
   m.vocabulary = parse_amount(o.vocabulary, "--vocabulary", m.vocabulary, 1e9);
-  m.fused_attention = !o.attention || parse_word<2>(*o.attention, "--attention", {"fused", "plain"}) == 0;
+  m.fused_attention = !o.attention || parse_name<int, 2>(*o.attention, "--attention", {"fused", "plain"}) == 0;
   return m;
 }
 
@@ -111,11 +102,11 @@ void choose_sharding(const Options& o, Request& r) {
                         " devices");
   if (o.zero && o.sharding) throw narrow::Error("memory: only one of --zero and --sharding");
   if (o.zero) {
-    r.stages = {static_cast<int>(parse_word<4>(*o.zero, "--zero", {"0", "1", "2", "3"}))};
+    r.stages = {parse_name<int, 4>(*o.zero, "--zero", {"0", "1", "2", "3"})};
   } else if (o.sharding) {
     constexpr int stages[] = {0, 2, 3, 3};
-    const std::size_t word =
-        parse_word<4>(*o.sharding, "--sharding", {"no_shard", "shard_grad_op", "full_shard", "hybrid_shard"});
+    const int word =
+        parse_name<int, 4>(*o.sharding, "--sharding", {"no_shard", "shard_grad_op", "full_shard", "hybrid_shard"});
     if (word == 3 && !o.group)
       throw narrow::Error("--sharding: hybrid_shard needs --group N, the devices that share one copy of the states");
     r.stages = {stages[word]};
@@ -137,8 +128,7 @@ Request plan(const Options& o) {
     r.tokens = o.tokens ? parse_amount(*o.tokens, "--tokens", count_units, 1e12)
                         : parse_amount(o.batch, "--batch", 1, 1e9) * r.sizes->context;
   choose_sharding(o, r);
-  if (o.recompute)
-    r.recompute = static_cast<train::Recompute>(parse_word(*o.recompute, "--recompute", train::recompute_names));
+  if (o.recompute) r.recompute = parse_name<train::Recompute>(*o.recompute, "--recompute", train::recompute_names);
   if (o.optimiser) r.optimiser = parse_optimiser(*o.optimiser);
   if (o.memory) r.memory = parse_amount(*o.memory, "--device-memory", byte_units);
   if (r.memory && *r.memory < 1e6)

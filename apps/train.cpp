@@ -76,7 +76,7 @@ int run(const TrainOptions& options) {
   }
   print(options.json
             ? train_json(results)
-            : heading + train_table(results).to_text(use_colour(1)) + "final, best loss: means of 20 steps in a row\n");
+            : heading + train_table(results).to_text(use_colour(1)) + "final, best loss: means of 20 steps in a row, of all where there are fewer\n");
   interrupt.pass_on();
   return 0;
 }

@@ -125,17 +125,6 @@ train::OptimiserSettings choose_optimiser(const TrainOptions& o, train::Optimise
   return settings;
 }
 
-// One of the names, as their enumeration.
-template <class Enum, std::size_t count>
-Enum parse_name(const std::string& text, const char* flag, const std::array<std::string_view, count>& names) {
-  std::string accepted;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (text == names[i]) return static_cast<Enum>(i);
-    accepted += " " + std::string(names[i]);
-  }
-  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is unknown; accepted:" + accepted);
-}
-
 // What is done in which order between the backward pass and the optimiser, and the learning rate of each step.
 void choose_order(const TrainOptions& o, train::RunRequest& r) {
   if (o.clip_order) {
@@ -186,9 +175,7 @@ std::vector<train::Recipe> parse_recipe_list(const std::string& list) {
 }
 
 train::OptimiserKind parse_optimiser(const std::string& name) {
-  if (name == "adamw") return train::OptimiserKind::adamw;
-  if (name == "sgd") return train::OptimiserKind::sgd;
-  throw narrow::Error("--optimiser: " + narrow::quote(name) + " is unknown; accepted: adamw sgd");
+  return parse_name<train::OptimiserKind, 2>(name, "--optimiser", {"sgd", "adamw"});
 }
 
 void TrainOptions::declare(Arguments& arguments) {
@@ -270,9 +257,7 @@ TrainPlan plan_training(const TrainOptions& o) {
         : o.batch || theirs.where.empty() ? "--batch"
                                           : "--recipe: " + theirs.where,
         [&] { train::check_batch(*common.batch, common.ranks, common.micro_batches); });
-  if (o.order && *o.order == "tree") common.order = train::ReduceOrder::tree;
-  else if (o.order && *o.order != "ring")
-    throw narrow::Error("--order: " + narrow::quote(*o.order) + " is unknown; accepted: ring tree");
+  if (o.order) common.order = parse_name<train::ReduceOrder, 2>(*o.order, "--order", {"ring", "tree"});
   choose_order(o, common);
   std::vector<std::uint64_t> seeds;
   for (const std::string& word : split(o.seeds.value_or("1"), "--seed"))

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "command.hpp"
+#include "narrow/text/quote.hpp"
 #include "narrow/train/trainer.hpp"
 
 namespace app {
@@ -14,6 +16,17 @@ namespace app {
 // Names of the table and .json files, with commas, and each once. Throws narrow::Error about --recipe.
 std::vector<narrow::train::Recipe> parse_recipe_list(const std::string& list);
 narrow::train::OptimiserKind parse_optimiser(const std::string& name);  // throws narrow::Error about --optimiser
+
+// One of the names, as their enumeration.
+template <class Enum, std::size_t count>
+Enum parse_name(const std::string& text, const char* flag, const std::array<std::string_view, count>& names) {
+  std::string accepted;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (text == names[i]) return static_cast<Enum>(i);
+    accepted += " " + std::string(names[i]);
+  }
+  throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is unknown; accepted:" + accepted);
+}
 
 struct TrainOptions {
   std::optional<std::string> task, model, recipes, steps, seeds, folder, batch, text, rate, optimiser, clip,

@@ -27,7 +27,7 @@ TEST_CASE("analysis: the closed form of the largest score is the mean of what is
   for (const std::size_t d : {32u, 128u}) {
     CAPTURE(d);
     double sum = 0;
-    for (int t = 0; t < draws; ++t) sum += measured_maximum(128, d, 1000 + static_cast<std::uint64_t>(2 * t));
+    for (int t = 0; t < draws; ++t) sum += measured_maximum(128, d, 1000 + static_cast<std::uint64_t>(2 * t), 128, false);
     CHECK(std::fabs(sum / draws / saddle_maximum(128, static_cast<double>(d)) - 1) < tolerance);
   }
   CHECK(std::fabs(gaussian_maximum(128, 64) - 8 * std::sqrt(4 * std::log(128.0))) < 1e-9);
@@ -130,9 +130,8 @@ TEST_CASE("analysis: medians and shares and pairs of the largest score are inver
 }
 
 TEST_CASE("analysis: a measured maximum of some rows is of these rows and a causal one of fewer pairs") {
-  CHECK(measured_maximum(64, 8, 5) == measured_maximum(64, 8, 5, 64, false));
   CHECK(measured_maximum(64, 8, 5, 64, true) <= measured_maximum(64, 8, 5, 64, false));
-  CHECK(measured_maximum(1, 8, 5, 1, true) == measured_maximum(1, 8, 5));
+  CHECK(measured_maximum(1, 8, 5, 1, true) == measured_maximum(1, 8, 5, 1, false));
   for (std::size_t j = 0; j < 10; ++j) CHECK(spaced_row(j, 10, 10) == j);
   CHECK(spaced_row(3, 4, 4096) == 3584);
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "program.hpp"
@@ -70,7 +71,8 @@ TEST_CASE("apps: memory counts activations where it knows the shape") {
 }
 
 TEST_CASE("apps: memory takes recipes of a file") {
-  const std::string file = "/tmp/narrow_memory_" + std::to_string(getpid()) + ".json";
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("narrow_memory_" + std::to_string(getpid()) + ".json")).string();
   std::ofstream(file) << R"({"base": "bf16-amp", "name": "own", "training": {"optimiser_state": {"format": "bf16"}}})";
   const Json rows = narrow_json({"memory", "--parameters", "10", "--recipe", "fp32," + file});
   CHECK(rows[0]["bytes_per_parameter"] == 16);

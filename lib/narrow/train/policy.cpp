@@ -132,13 +132,8 @@ void check(const Policy& policy) {
     check_product(name + ".dgrad", p.dgrad, p.gradients, other);
     check_product(name + ".wgrad", p.wgrad, p.gradients, p.activations);
   }
-  const TrainingPolicy& t = policy.training;
-  const std::pair<const char*, const Precision*> outside[] = {
-      {"parameters", &t.parameters}, {"optimiser_state", &t.optimiser_state},
-      {"update", &t.update},         {"gradient_accumulation", &t.gradient_accumulation},
-      {"reduction", &t.reduction},   {"clipping", &t.clipping},
-      {"buffers", &t.buffers}};
-  for (const auto& [name, precision] : outside) check_precision("training." + std::string(name), *precision, false);
+  for (const auto& [name, role] : training_roles)
+    check_precision("training." + std::string(name), policy.training.*role, false);
   narrow::check(policy.delayed);
 }
 

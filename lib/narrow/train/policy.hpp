@@ -128,6 +128,12 @@ struct TrainingPolicy {
   bool kahan = false;               // a compensation beside each parameter keeps what the update lost
 };
 
+inline constexpr std::pair<std::string_view, Precision TrainingPolicy::*> training_roles[] = {
+    {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
+    {"update", &TrainingPolicy::update},         {"gradient_accumulation", &TrainingPolicy::gradient_accumulation},
+    {"reduction", &TrainingPolicy::reduction},   {"clipping", &TrainingPolicy::clipping},
+    {"buffers", &TrainingPolicy::buffers}};
+
 struct Policy {
   std::array<OperationPolicy, operation_count> operations;
   TrainingPolicy training;

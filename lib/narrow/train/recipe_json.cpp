@@ -11,11 +11,6 @@ namespace narrow::train {
 
 namespace {
 
-constexpr std::pair<std::string_view, Precision TrainingPolicy::*> training_roles[] = {
-    {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
-    {"update", &TrainingPolicy::update},         {"gradient_accumulation", &TrainingPolicy::gradient_accumulation},
-    {"reduction", &TrainingPolicy::reduction},   {"clipping", &TrainingPolicy::clipping},
-    {"buffers", &TrainingPolicy::buffers}};
 constexpr std::pair<std::string_view, ProductPolicy OperationPolicy::*> product_roles[] = {
     {"forward", &OperationPolicy::forward}, {"dgrad", &OperationPolicy::dgrad}, {"wgrad", &OperationPolicy::wgrad}};
 

@@ -52,7 +52,7 @@ Policy pure(const Format& format) {
   Policy policy;
   const Precision narrow{.format = format};
   for (OperationPolicy& operation : policy.operations) set_all_roles(operation, narrow);
-  policy.training = {narrow, narrow, narrow, narrow, narrow, narrow, narrow, false};
+  for (const auto& [name, role] : training_roles) policy.training.*role = narrow;
   return policy;
 }
 
