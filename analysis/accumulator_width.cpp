@@ -184,14 +184,16 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"accumulator_width",
-                        "How wrong does a dot product get as it gets longer, on which tensor core?",
-                        6,
-                        {integer_parameter("outputs", {16, 32, 64}, 1, 512, "results are outputs x outputs"),
-                         integer_parameter("longest", {16384, 16384, 65536}, 64, 65536,
-                                           "longest dot product; lengths are 64 and its doubles up to this"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of the values")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"accumulator_width",
+          "How wrong does a dot product get as it gets longer, on which tensor core?",
+          6,
+          {integer_parameter("outputs", {16, 32, 64}, 1, 512, "results are outputs x outputs"),
+           integer_parameter("longest", {16384, 16384, 65536}, 64, 65536,
+                             "longest dot product; lengths are 64 and its doubles up to this"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the values")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -409,30 +409,32 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered(
-    {"attention_overflow",
-     "When do attention scores overflow FP16, and what does softmax return then?",
-     3,
-     {file_parameter("attention",
-                     "tensor file with queries and keys (q and k, q_proj and k_proj, query and key, "
-                     "qkv) instead of the recorded ones"),
-      integer_parameter("d", 64, 1, 65536,
-                        "made queries and keys of this size (with n, sigma, heads, mask): entries each"),
-      integer_parameter("n", 1024, 1, 1e9, "made: positions"),
-      real_parameter("sigma", 1, 1e-6, 1e4, "made: standard deviation of the entries"),
-      text_parameter("q", "", "name of the queries, or the end of it in every layer; with k="),
-      text_parameter("k", "", "name of the keys, the same way"),
-      integer_parameter("heads", 0, 0, 1e6, "attention heads, where the shapes do not tell"),
-      integer_parameter("kv_heads", 0, 0, 1e6, "heads of the keys, where they are fewer and the shapes do not tell"),
-      choice_parameter("layout", {"auto", "bhtd", "bthd", "btc"},
-                       "order of batch, heads, time and d in the file (c: all heads in the last dimension)"),
-      choice_parameter("mask", {"causal", "none"}, "which keys a query sees"),
-      real_parameter("scale", 0, 0, 1e6, "factor of the scores before softmax; 0: 1/sqrt(d)"),
-      integer_parameter("longest", {1024, 2048, 8192}, 64, 65536, "longest synthetic sequence"),
-      integer_parameter("trials", {4, 8, 16}, 1, 1000,
-                        "longest synthetic sequences drawn a point; shorter ones more often"),
-      integer_parameter("seed", 1, 0, 1e15, "seed of the synthetic numbers")},
-     run});
+const Register entered([]() -> Experiment {
+  return {
+      "attention_overflow",
+      "When do attention scores overflow FP16, and what does softmax return then?",
+      3,
+      {file_parameter("attention",
+                      "tensor file with queries and keys (q and k, q_proj and k_proj, query and key, "
+                      "qkv) instead of the recorded ones"),
+       integer_parameter("d", 64, 1, 65536,
+                         "made queries and keys of this size (with n, sigma, heads, mask): entries each"),
+       integer_parameter("n", 1024, 1, 1e9, "made: positions"),
+       real_parameter("sigma", 1, 1e-6, 1e4, "made: standard deviation of the entries"),
+       text_parameter("q", "", "name of the queries, or the end of it in every layer; with k="),
+       text_parameter("k", "", "name of the keys, the same way"),
+       integer_parameter("heads", 0, 0, 1e6, "attention heads, where the shapes do not tell"),
+       integer_parameter("kv_heads", 0, 0, 1e6, "heads of the keys, where they are fewer and the shapes do not tell"),
+       choice_parameter("layout", {"auto", "bhtd", "bthd", "btc"},
+                        "order of batch, heads, time and d in the file (c: all heads in the last dimension)"),
+       choice_parameter("mask", {"causal", "none"}, "which keys a query sees"),
+       real_parameter("scale", 0, 0, 1e6, "factor of the scores before softmax; 0: 1/sqrt(d)"),
+       integer_parameter("longest", {1024, 2048, 8192}, 64, 65536, "longest synthetic sequence"),
+       integer_parameter("trials", {4, 8, 16}, 1, 1000,
+                         "longest synthetic sequences drawn a point; shorter ones more often"),
+       integer_parameter("seed", 1, 0, 1e15, "seed of the synthetic numbers")},
+      run};
+});
 
 }  // namespace
 }  // namespace analysis

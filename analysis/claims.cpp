@@ -105,16 +105,17 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"claims",
-                        "What do tutorials say about mixed precision, and does it hold?",
-                        13,
-                        {real_parameter("gradient", 1e-8, 1e-40, 1e4, "gradient of the exercise (statement 29)"),
-                         real_parameter("loss_scale", 1024, 1, 1e9, "loss scale of the exercise"),
-                         integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
-                         integer_parameter("lm_steps", {100, 200, 600}, 20, 1e6,
-                                           "training steps of the language model"),
-                         integer_parameter("seeds", {2, 3, 5}, 1, 100, "training runs a recipe on digits")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"claims",
+          "What do tutorials say about mixed precision, and does it hold?",
+          13,
+          {real_parameter("gradient", 1e-8, 1e-40, 1e4, "gradient of the exercise (statement 29)"),
+           real_parameter("loss_scale", 1024, 1, 1e9, "loss scale of the exercise"),
+           integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
+           integer_parameter("lm_steps", {100, 200, 600}, 20, 1e6, "training steps of the language model"),
+           integer_parameter("seeds", {2, 3, 5}, 1, 100, "training runs a recipe on digits")},
+          run};
+});
 
 }  // namespace
 

@@ -354,14 +354,15 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"fp8_scaling",
-                        "What is left of real tensors in FP8 and FP4, by how their scales are chosen?",
-                        7,
-                        {file_parameter("tensors",
-                                        "tensor file instead of the recorded weights, activations and gradients"),
-                         real_parameter("outliers", 0.001, 0, 0.5, "share of the values that become outliers"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of the places of the outliers")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"fp8_scaling",
+          "What is left of real tensors in FP8 and FP4, by how their scales are chosen?",
+          7,
+          {file_parameter("tensors", "tensor file instead of the recorded weights, activations and gradients"),
+           real_parameter("outliers", 0.001, 0, 0.5, "share of the values that become outliers"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the places of the outliers")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

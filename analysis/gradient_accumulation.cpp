@@ -274,14 +274,15 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered(
-    {"gradient_accumulation",
-     "What does a sum of many small gradients lose in a narrow accumulator?",
-     5,
-     {file_parameter("micro_batches", "tensor file; its first floating tensor has a micro-batch in each row"),
-      integer_parameter("most", {256, 1024, 4096}, 2, 4096, "largest number of micro-batches and of ranks"),
-      integer_parameter("seed", 1, 0, 1e15, "seed of the draws and of stochastic rounding")},
-     run});
+const Register entered([]() -> Experiment {
+  return {"gradient_accumulation",
+          "What does a sum of many small gradients lose in a narrow accumulator?",
+          5,
+          {file_parameter("micro_batches", "tensor file; its first floating tensor has a micro-batch in each row"),
+           integer_parameter("most", {256, 1024, 4096}, 2, 4096, "largest number of micro-batches and of ranks"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the draws and of stochastic rounding")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -259,17 +259,18 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"gradient_direction",
-                        "Does the gradient of a recipe still point where the exact gradient points?",
-                        15,
-                        {choice_parameter("task", {"digits", "lm"}, "what is learned; lm: the small language model"),
-                         text_parameter("recipes",
-                                        "fp32+bf16-amp+fp16-amp+fp16-amp-noscale+fp8-current+fp8-delayed+fp8-noscale",
-                                        "recipes of `narrow train --list-recipes` with + between"),
-                         integer_parameter("steps", {41, 201, 601}, 1, 1e6, "training steps in FP32"),
-                         integer_parameter("every", {10, 20, 50}, 1, 1e6, "steps between two measurements"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of the parameters and the batches")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"gradient_direction",
+          "Does the gradient of a recipe still point where the exact gradient points?",
+          15,
+          {choice_parameter("task", {"digits", "lm"}, "what is learned; lm: the small language model"),
+           text_parameter("recipes", "fp32+bf16-amp+fp16-amp+fp16-amp-noscale+fp8-current+fp8-delayed+fp8-noscale",
+                          "recipes of `narrow train --list-recipes` with + between"),
+           integer_parameter("steps", {41, 201, 601}, 1, 1e6, "training steps in FP32"),
+           integer_parameter("every", {10, 20, 50}, 1, 1e6, "steps between two measurements"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the parameters and the batches")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

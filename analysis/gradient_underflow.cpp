@@ -310,13 +310,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"gradient_underflow",
-                        "Which gradients does FP16 lose, and what does a loss scale give back?",
-                        1,
-                        {file_parameter("gradients",
-                                        "tensor file whose gradients are counted instead of the recorded ones"),
-                         choice_parameter("step", {"300", "0", "10", "100", "1000"}, "recorded training step")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"gradient_underflow",
+          "Which gradients does FP16 lose, and what does a loss scale give back?",
+          1,
+          {file_parameter("gradients", "tensor file whose gradients are counted instead of the recorded ones"),
+           choice_parameter("step", {"300", "0", "10", "100", "1000"}, "recorded training step")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

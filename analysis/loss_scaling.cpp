@@ -285,13 +285,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"loss_scaling",
-                        "How does a dynamic loss scale move, and what do bad starts and broken gradients do to it?",
-                        2,
-                        {integer_parameter("steps", {150, 300, 1000}, 20, 100000, "steps of the live training"),
-                         integer_parameter("broken", 200, 1, 500,
-                                           "steps of NaN gradients in the comparison of frameworks")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"loss_scaling",
+          "How does a dynamic loss scale move, and what do bad starts and broken gradients do to it?",
+          2,
+          {integer_parameter("steps", {150, 300, 1000}, 20, 100000, "steps of the live training"),
+           integer_parameter("broken", 200, 1, 500, "steps of NaN gradients in the comparison of frameworks")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -219,16 +219,18 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"master_weights",
-                        "Which updates does a narrow weight lose, and what does a master copy save?",
-                        4,
-                        {integer_parameter("samples", {4000, 20000, 200000}, 100, 1e8, "weights a ratio"),
-                         integer_parameter("updates", {4096, 8192, 65536}, 1, 1e6, "equal updates in a row"),
-                         integer_parameter("steps", {200, 400, 1000}, 20, 1e6, "training steps"),
-                         real_parameter("rate", 0.05, 1e-6, 100, "factor of the task's learning rate"),
-                         integer_parameter("seeds", {1, 3, 5}, 1, 100, "training runs a recipe"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of the weights")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"master_weights",
+          "Which updates does a narrow weight lose, and what does a master copy save?",
+          4,
+          {integer_parameter("samples", {4000, 20000, 200000}, 100, 1e8, "weights a ratio"),
+           integer_parameter("updates", {4096, 8192, 65536}, 1, 1e6, "equal updates in a row"),
+           integer_parameter("steps", {200, 400, 1000}, 20, 1e6, "training steps"),
+           real_parameter("rate", 0.05, 1e-6, 100, "factor of the task's learning rate"),
+           integer_parameter("seeds", {1, 3, 5}, 1, 100, "training runs a recipe"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the weights")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -362,19 +362,20 @@ Outcome run(const Parameters& parameters, Progress&) {
   return out;
 }
 
-const Register entered(
-    {"memory_and_speed",
-     "What does each recipe cost in bytes, and what does it gain in speed?",
-     11,
-     {integer_parameter("layers", 32, 1, 1000, "layers of the transformer"),
-      integer_parameter("width", 4096, 16, 1e6, "width of the residual stream"),
-      integer_parameter("feed_forward", 0, 0, 1e7, "width of the feed-forward part; 0: four times the width"),
-      integer_parameter("heads", 32, 1, 10000, "attention heads"),
-      integer_parameter("vocabulary", 32000, 1, 1e7, "tokens of the vocabulary"),
-      integer_parameter("context", 4096, 1, 1e8, "length of a sequence"),
-      integer_parameter("tokens", 4096, 1, 1e9, "tokens of one micro-batch"),
-      choice_parameter("attention_kernel", {"fused", "plain"}, "fused attention keeps no softmax, plain does")},
-     run});
+const Register entered([]() -> Experiment {
+  return {"memory_and_speed",
+          "What does each recipe cost in bytes, and what does it gain in speed?",
+          11,
+          {integer_parameter("layers", 32, 1, 1000, "layers of the transformer"),
+           integer_parameter("width", 4096, 16, 1e6, "width of the residual stream"),
+           integer_parameter("feed_forward", 0, 0, 1e7, "width of the feed-forward part; 0: four times the width"),
+           integer_parameter("heads", 32, 1, 10000, "attention heads"),
+           integer_parameter("vocabulary", 32000, 1, 1e7, "tokens of the vocabulary"),
+           integer_parameter("context", 4096, 1, 1e8, "length of a sequence"),
+           integer_parameter("tokens", 4096, 1, 1e9, "tokens of one micro-batch"),
+           choice_parameter("attention_kernel", {"fused", "plain"}, "fused attention keeps no softmax, plain does")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -234,13 +234,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"operation_policy",
-                        "What does each operation lose in each format, and why does autocast keep some in FP32?",
-                        9,
-                        {file_parameter("recording",
-                                        "file with the tensors of data/torch/step300.safetensors instead of it"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of made tensors, when there is no recording")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"operation_policy",
+          "What does each operation lose in each format, and why does autocast keep some in FP32?",
+          9,
+          {file_parameter("recording", "file with the tensors of data/torch/step300.safetensors instead of it"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of made tensors, when there is no recording")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -240,18 +240,19 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered(
-    {"order_matters",
-     "What does the wrong order of clipping, averaging and scheduling cost in mixed precision?",
-     14,
-     {integer_parameter("steps", {60, 300, 1000}, 2, 1e6, "training steps on digits"),
-      integer_parameter("seeds", {1, 3, 5}, 1, 100, "runs of each"),
-      real_parameter("clip", 1, 1e-6, 1e6, "largest norm of the gradients"),
-      integer_parameter("parts", 4, 2, 64, "micro-batches of a batch of 64"),
-      integer_parameter("warmup", 20, 1, 1e6, "steps over which the learning rate rises"),
-      real_parameter("first_scale", 0x1p40, 1, 0x1p120,
-                     "loss scale at the start of the runs with a schedule: too large, so that steps are skipped")},
-     run});
+const Register entered([]() -> Experiment {
+  return {"order_matters",
+          "What does the wrong order of clipping, averaging and scheduling cost in mixed precision?",
+          14,
+          {integer_parameter("steps", {60, 300, 1000}, 2, 1e6, "training steps on digits"),
+           integer_parameter("seeds", {1, 3, 5}, 1, 100, "runs of each"),
+           real_parameter("clip", 1, 1e-6, 1e6, "largest norm of the gradients"),
+           integer_parameter("parts", 4, 2, 64, "micro-batches of a batch of 64"),
+           integer_parameter("warmup", 20, 1, 1e6, "steps over which the learning rate rises"),
+           real_parameter("first_scale", 0x1p40, 1, 0x1p120,
+                          "loss scale at the start of the runs with a schedule: too large, so that steps are skipped")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

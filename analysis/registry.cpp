@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "experiment.hpp"
 #include "narrow/text/names.hpp"
@@ -12,28 +13,28 @@
 namespace analysis {
 namespace {
 
-// A function, because objects of other files register before or after those of this one are made.
-std::vector<Experiment>& all() {
-  static std::vector<Experiment> list;
-  return list;
-}
+constinit const Register* last = nullptr;
 
 }  // namespace
 
-Register::Register(Experiment experiment) {
-  std::vector<Experiment>& list = all();
-  const auto before = [](const Experiment& a, const Experiment& b) {
-    return a.place != b.place ? a.place < b.place : std::string_view(a.name) < b.name;
-  };
-  list.insert(std::upper_bound(list.begin(), list.end(), experiment, before), std::move(experiment));
-}
+Register::Register(Experiment (*make_it)()) noexcept : make(make_it), before(std::exchange(last, this)) {}
 
-const std::vector<Experiment>& experiments() { return all(); }
+const std::vector<Experiment>& experiments() {
+  static const std::vector<Experiment> all = [] {
+    std::vector<Experiment> list;
+    for (const Register* r = last; r != nullptr; r = r->before) list.push_back(r->make());
+    std::sort(list.begin(), list.end(), [](const Experiment& a, const Experiment& b) {
+      return a.place != b.place ? a.place < b.place : std::string_view(a.name) < b.name;
+    });
+    return list;
+  }();
+  return all;
+}
 
 const Experiment& require_experiment(std::string_view name) {
   std::vector<std::string_view> names;
   std::string list;
-  for (const Experiment& e : all()) {
+  for (const Experiment& e : experiments()) {
     if (name == e.name) return e;
     names.emplace_back(e.name);
     list += (list.empty() ? "" : ", ") + std::string(e.name);

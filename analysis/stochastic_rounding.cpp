@@ -210,16 +210,17 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered({"stochastic_rounding",
-                        "What does stochastic rounding buy, and how many random bits does it need?",
-                        8,
-                        {choice_parameter("format", {"bf16", "fp16", "e4m3", "e5m2"}, "format that holds the weight"),
-                         integer_parameter("runs", {500, 1000, 10000}, 2, 100000, "runs with other random bits"),
-                         integer_parameter("steps", {1000, 2000, 10000}, 10, 1000000, "updates a run"),
-                         integer_parameter("samples", {1000000, 4000000, 100000000}, 1000, 1e9,
-                                           "roundings for bias and variance"),
-                         integer_parameter("seed", 1, 0, 1e15, "seed of the random bits")},
-                        run});
+const Register entered([]() -> Experiment {
+  return {"stochastic_rounding",
+          "What does stochastic rounding buy, and how many random bits does it need?",
+          8,
+          {choice_parameter("format", {"bf16", "fp16", "e4m3", "e5m2"}, "format that holds the weight"),
+           integer_parameter("runs", {500, 1000, 10000}, 2, 100000, "runs with other random bits"),
+           integer_parameter("steps", {1000, 2000, 10000}, 10, 1000000, "updates a run"),
+           integer_parameter("samples", {1000000, 4000000, 100000000}, 1000, 1e9, "roundings for bias and variance"),
+           integer_parameter("seed", 1, 0, 1e15, "seed of the random bits")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

@@ -229,18 +229,19 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   return out;
 }
 
-const Register entered(
-    {"training_recipes",
-     "Which recipes train as well as FP32, and what must stay wide?",
-     10,
-     {text_parameter("recipes",
-                     "fp32+tf32+bf16-amp+fp16-amp+fp16-amp-noscale+fp16-pure+bf16-pure+bf16-pure-stochastic+"
-                     "bf16-pure-kahan+fp8-current+fp8-delayed+fp8-block+mxfp8+fp8-noscale+int8",
-                     "recipes of `narrow train --list-recipes` with + between"),
-      integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
-      integer_parameter("lm_steps", {60, 200, 600}, 2, 1e6, "training steps of the language model"),
-      integer_parameter("seeds", {2, 3, 5}, 1, 100, "runs a recipe")},
-     run});
+const Register entered([]() -> Experiment {
+  return {"training_recipes",
+          "Which recipes train as well as FP32, and what must stay wide?",
+          10,
+          {text_parameter("recipes",
+                          "fp32+tf32+bf16-amp+fp16-amp+fp16-amp-noscale+fp16-pure+bf16-pure+bf16-pure-stochastic+"
+                          "bf16-pure-kahan+fp8-current+fp8-delayed+fp8-block+mxfp8+fp8-noscale+int8",
+                          "recipes of `narrow train --list-recipes` with + between"),
+           integer_parameter("steps", {150, 300, 600}, 20, 1e6, "training steps on digits"),
+           integer_parameter("lm_steps", {60, 200, 600}, 2, 1e6, "training steps of the language model"),
+           integer_parameter("seeds", {2, 3, 5}, 1, 100, "runs a recipe")},
+          run};
+});
 
 }  // namespace
 }  // namespace analysis

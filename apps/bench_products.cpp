@@ -1,10 +1,9 @@
 // The speed of matrix products as models compute them, beside Eigen's float product of the same size in the same run.
-#include <Eigen/Core>
 #include <chrono>
 #include <memory>
 
 #include "bench.hpp"
-#include "narrow/base/parallel.hpp"
+#include "bench_eigen.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/round/round_to.hpp"
@@ -65,7 +64,6 @@ std::vector<BenchRow> bench_products(int repeat, bool one_thread_only) {
   Progress progress("products", std::size(models) * std::size(sizes) * thread_counts.size());
   std::vector<BenchRow> rows;
   for (const int threads : thread_counts) {
-    Eigen::setNbThreads(threads);
     for (const std::size_t n : sizes) {
       const auto size = static_cast<Eigen::Index>(n);
       const Eigen::MatrixXf x = Eigen::MatrixXf::Random(size, size), y = Eigen::MatrixXf::Random(size, size);
@@ -76,7 +74,7 @@ std::vector<BenchRow> bench_products(int repeat, bool one_thread_only) {
         const auto work = words ? product<std::uint32_t>(m, n) : m.a.format.width() > 8 ? product<std::uint16_t>(m, n) : product<std::uint8_t>(m, n);
         double best = 1e300, best_eigen = 1e300;
         for (int k = 0; k < repeat; ++k) {
-          best_eigen = std::min(best_eigen, seconds([&] { z.noalias() = x * y; }));
+          best_eigen = std::min(best_eigen, seconds([&] { eigen_product(x, y, z, threads); }));
           best = std::min(best, seconds([&] { work(threads); }));
         }
         BenchRow row{"product", name, "chain", "", n, threads, "uniform"};
@@ -89,7 +87,6 @@ std::vector<BenchRow> bench_products(int repeat, bool one_thread_only) {
       }
     }
   }
-  Eigen::setNbThreads(0);
   return rows;
 }
 

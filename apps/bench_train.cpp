@@ -1,11 +1,10 @@
 // The speed of training steps of the default language model: FP32 beside what Eigen's product rate would allow for the
 // same multiply-adds, and other recipes beside FP32, all in one run; and how long whole runs take beside their limits.
-#include <Eigen/Core>
 #include <chrono>
 #include <memory>
 
 #include "bench.hpp"
-#include "narrow/base/parallel.hpp"
+#include "bench_eigen.hpp"
 #include "narrow/train/trainer.hpp"
 #include "number_text.hpp"
 #include "progress.hpp"
@@ -27,8 +26,8 @@ double seconds(const Work& work) {
 struct EigenProduct {
   static constexpr Eigen::Index n = 512;
   Eigen::MatrixXf x = Eigen::MatrixXf::Random(n, n), y = Eigen::MatrixXf::Random(n, n), z{n, n};
-  double seconds_each() {
-    return seconds([&] { z.noalias() = x * y; }) / static_cast<double>(n * n * n);
+  double seconds_each(int threads) {
+    return seconds([&] { eigen_product(x, y, z, threads); }) / static_cast<double>(n * n * n);
   }
 };
 
@@ -94,9 +93,8 @@ std::vector<BenchRow> bench_training(int repeat, bool one_thread_only) {
   for (const char* recipe : recipes) candidates.push_back(make_candidate(recipe, threads));
   EigenProduct eigen;
   double best_eigen = 1e300;
-  Eigen::setNbThreads(threads);
   for (int turn = 0; turn <= repeat; ++turn) {
-    for (int k = 0; k < 5; ++k) best_eigen = std::min(best_eigen, eigen.seconds_each());
+    for (int k = 0; k < 5; ++k) best_eigen = std::min(best_eigen, eigen.seconds_each(threads));
     for (Candidate& c : candidates) {
       progress.add();
       if (c.is_slow && turn > 0) continue;
@@ -104,7 +102,6 @@ std::vector<BenchRow> bench_training(int repeat, bool one_thread_only) {
       if (c.is_slow || turn > 0) c.best = std::min(c.best, time);
     }
   }
-  Eigen::setNbThreads(0);
 
   std::vector<BenchRow> rows;
   for (const Candidate& c : candidates) {

@@ -13,7 +13,7 @@ function(narrow_header_package target package header)
   find_package(${package} CONFIG QUIET GLOBAL)
 endfunction()
 
-find_package(OpenMP COMPONENTS CXX)
+find_package(Threads REQUIRED)
 if(NARROW_HEADERS AND EXISTS ${NARROW_HEADERS}/fmt/format.h)
   narrow_header_package(fmt::fmt-header-only fmt fmt/format.h)
   set_property(TARGET fmt::fmt-header-only APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1)

@@ -1,5 +1,5 @@
 // Casts over spans: the same bits as the scalar functions, for any number of threads and any split of the data.
-// threads = 0 uses the default (OMP_NUM_THREADS). Wrong sizes and codes that do not fit throw Error.
+// threads = 0 uses the default (OMP_NUM_THREADS, else all CPUs). Wrong sizes and codes that do not fit throw Error.
 #pragma once
 
 #include <cstdint>

@@ -27,6 +27,7 @@ template <class T, class Out>
 void encode_any(std::span<const T> in, const Format& f, const Cast& cast, std::span<Out> out, std::uint64_t seed,
                 int threads) {
   check_spans(in.size(), out.size(), f);
+  check_overlap(in, out);
   check_cast(cast);
   const DefaultFloats guard;
   check_code_type(f, sizeof(Out));
@@ -45,6 +46,7 @@ void encode_any(std::span<const T> in, const Format& f, const Cast& cast, std::s
 void round_array(std::span<const float> in, std::span<float> out, const Format& f, const Cast& cast, std::uint64_t seed,
                  int threads) {
   check_spans(in.size(), out.size(), f);
+  check_overlap(in, out);
   check_cast(cast);
   const DefaultFloats guard;
   cast_floats<float>(in, out, {f, cast, seed, value_plan(f, cast), 0}, threads);
@@ -52,6 +54,7 @@ void round_array(std::span<const float> in, std::span<float> out, const Format& 
 void round_array(std::span<const double> in, std::span<double> out, const Format& f, const Cast& cast,
                  std::uint64_t seed, int threads) {
   check_spans(in.size(), out.size(), f);
+  check_overlap(in, out);
   check_cast(cast);
   const DefaultFloats guard;
   const CastJob job{f, cast, seed, {}, 0};

@@ -15,6 +15,7 @@ void convert_array(std::span<const In> in, const Format& from, std::span<Out> ou
                    std::uint64_t seed, int threads) {
   detail::check_spans(in.size(), out.size(), from);
   detail::check_spans(in.size(), out.size(), to);
+  detail::check_overlap(in, out);
   detail::check_cast(cast);
   detail::check_code_type(from, sizeof(In));
   detail::check_code_type(to, sizeof(Out));

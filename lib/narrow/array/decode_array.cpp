@@ -26,6 +26,7 @@ void decode_lanes_of(std::span<const In> in, const Format& f, std::span<float> o
 template <class In, class T>
 void decode_any(std::span<const In> in, const Format& f, std::span<T> out, int threads) {
   check_spans(in.size(), out.size(), f);
+  check_overlap(in, out);
   const DefaultFloats guard;
   if constexpr (std::is_same_v<T, float> && sizeof(In) <= 4) {
     const DecodePlan plan = decode_plan<In>(f);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "narrow/array/parts.hpp"
 #include "narrow/base/bits.hpp"
 #include "narrow/base/error.hpp"
 
@@ -9,11 +10,12 @@ namespace narrow {
 
 namespace {
 
-void check(std::size_t codes, int bits, std::size_t packed) {
+void check(std::size_t codes, int bits, std::size_t packed, bool apart) {
   if (bits < 1 || bits > 8) throw Error("pack: codes of " + std::to_string(bits) + " bits; 1 to 8 are possible");
   if (packed != packed_size(codes, bits))
     throw Error("pack: " + std::to_string(codes) + " codes of " + std::to_string(bits) + " bits take " +
                 std::to_string(packed_size(codes, bits)) + " bytes, not " + std::to_string(packed));
+  if (!apart) throw Error("pack: codes and packed bytes overlap");
 }
 
 // Two codes a byte, in a loop that the compiler turns into lanes.
@@ -28,7 +30,7 @@ void pack_halves(std::span<const std::uint8_t> codes, std::span<std::uint8_t> pa
 
 // Eight codes fill `bits` whole bytes, so groups of eight are independent of each other.
 void pack_codes(std::span<const std::uint8_t> codes, int bits, std::span<std::uint8_t> packed) {
-  check(codes.size(), bits, packed.size());
+  check(codes.size(), bits, packed.size(), detail::lie_apart(codes, packed));
   if (bits == 4) return pack_halves(codes, packed);
   const std::uint64_t mask = low_mask(bits);
   std::size_t byte = 0;
@@ -40,7 +42,7 @@ void pack_codes(std::span<const std::uint8_t> codes, int bits, std::span<std::ui
 }
 
 void unpack_codes(std::span<const std::uint8_t> packed, int bits, std::span<std::uint8_t> codes) {
-  check(codes.size(), bits, packed.size());
+  check(codes.size(), bits, packed.size(), detail::lie_apart(packed, codes));
   const std::uint64_t mask = low_mask(bits);
   std::size_t byte = 0;
   for (std::size_t i = 0; i < codes.size(); i += 8) {

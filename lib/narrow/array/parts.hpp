@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "narrow/base/error.hpp"
@@ -17,6 +19,21 @@ inline void check_spans(std::size_t in, std::size_t out, const Format& f) {
   if (in != out)
     throw Error("array of " + std::to_string(in) + " elements into one of " + std::to_string(out) + ": sizes must be equal");
   if (!f.is_valid()) throw Error("array: not a valid format (double must hold every value)");
+}
+
+template <class A, class B>
+bool lie_apart(std::span<const A> x, std::span<B> y) {
+  const auto a = reinterpret_cast<std::uintptr_t>(x.data()), b = reinterpret_cast<std::uintptr_t>(y.data());
+  return a + x.size_bytes() <= b || b + y.size_bytes() <= a;
+}
+
+// Element i of the output may take the place of element i of the input, where both are as large: any other overlap would
+// let what is written be read again, sooner or later as the number of threads has it.
+template <class In, class Out>
+void check_overlap(std::span<const In> in, std::span<Out> out) {
+  const bool same = static_cast<const void*>(in.data()) == static_cast<const void*>(out.data());
+  if (!lie_apart(in, out) && !(same && sizeof(In) == sizeof(Out)))
+    throw Error("array: input and output overlap; they may be one span of elements of the same size, or lie apart");
 }
 
 inline void check_cast(const Cast& cast) {

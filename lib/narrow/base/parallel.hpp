@@ -1,53 +1,55 @@
-// Threads: the only file that knows OpenMP. Work is cut into parts by size, never by the number of threads, so that
-// what a part computes cannot depend on how many threads there are.
+// Work on several threads, cut into parts by size, never by the number of threads, so that what a part computes cannot
+// depend on how many threads there are.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <thread>
 
-#ifdef _OPENMP
-#include <omp.h>
+#ifdef __linux__
+#include <sched.h>
 #endif
 
-#include "narrow/base/float_environment.hpp"
+#include "narrow/base/thread_pool.hpp"
 
 namespace narrow {
 
-// How many threads parallel_parts uses when not told otherwise (OMP_NUM_THREADS is obeyed).
+// How many threads parallel_parts uses when not told otherwise: OMP_NUM_THREADS, else the CPUs that this process has.
 inline int default_threads() noexcept {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
+  static const int count = [] {
+    constexpr long most = 4096;
+    const char* asked = std::getenv("OMP_NUM_THREADS");
+    if (const long threads = asked != nullptr ? std::strtol(asked, nullptr, 10) : 0; threads > 0)
+      return static_cast<int>(std::min(threads, most));
+#ifdef __linux__
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
 #endif
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }();
+  return count;
 }
 
 // Calls body(begin, end) for consecutive parts of [0, count), each of part_size elements but the last, on up to
-// `threads` threads (0: the default), all with the default floating-point environment: a thread of the pool has that of
-// whoever made it. body must not throw.
+// `threads` threads (0: the default; fewer where no more can be made), all with the default floating-point environment.
+// What body throws leaves when all threads are done: of several failures that of the first part.
 template <class Body>
 void parallel_parts(std::size_t count, std::size_t part_size, int threads, const Body& body) {
-  const auto parts = static_cast<std::ptrdiff_t>((count + part_size - 1) / part_size);
+  const auto parts = static_cast<std::ptrdiff_t>(count / part_size + (count % part_size != 0));
   const int used = static_cast<int>(std::min<std::ptrdiff_t>(threads > 0 ? threads : default_threads(), parts));
   const auto run = [&](std::ptrdiff_t part) {
     const std::size_t begin = static_cast<std::size_t>(part) * part_size;
-    body(begin, std::min(count, begin + part_size));
+    body(begin, std::min(count - begin, part_size) + begin);
   };
   if (used <= 1) {
     const DefaultFloats guard;
     for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
     return;
   }
-#ifdef _OPENMP
-#pragma omp parallel num_threads(used)
-#endif
-  {
-    const DefaultFloats guard;
-#ifdef _OPENMP
-#pragma omp for schedule(dynamic, 1)
-#endif
-    for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
-  }
+  detail::Job job(parts, &run, [](const void* call, std::ptrdiff_t part) { (*static_cast<decltype(&run)>(call))(part); });
+  detail::ThreadPool::instance().run(job, used);
+  job.rethrow();
 }
 
 }  // namespace narrow

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
 
 namespace narrow::detail {
@@ -10,17 +11,6 @@ namespace narrow::detail {
 namespace {
 
 std::string shape_text(const CodeMatrix& m) { return std::to_string(m.rows) + "x" + std::to_string(m.cols); }
-
-// may_repeat: a pitch of 0 is one row for all.
-void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word, bool may_repeat = false) {
-  const std::size_t inner = m.layout == Layout::row_major ? m.cols : m.rows;
-  if (m.pitch < inner && !(may_repeat && m.pitch == 0 && m.layout == Layout::row_major)) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
-  if (m.data == nullptr && m.rows * m.cols != 0) throw Error(std::string("gemm: ") + name + " has no data");
-  const int width = is_word ? 32 : f.width();
-  if (8 * m.code_bytes < width)
-    throw Error(std::string("gemm: ") + name + " has codes of " + std::to_string(8 * m.code_bytes) + " bits, its format has " +
-                std::to_string(width));
-}
 
 void check_scales(const char* name, const OperandScales& s, std::size_t outer, std::size_t k) {
   if (s.values.empty()) {
@@ -34,23 +24,36 @@ void check_scales(const char* name, const OperandScales& s, std::size_t outer, s
                 std::to_string(s.values.size()));
 }
 
-void check_blocks(const Product& p) {
-  if (!p.model.is_block_scaled()) {
-    if (!p.options.block_a.empty() || !p.options.block_b.empty())
-      throw Error("gemm: " + std::string(p.model.name.view()) + " takes no block scales");
-    return;
-  }
-  const std::size_t blocks = (p.k + static_cast<std::size_t>(p.model.scale_block) - 1) / static_cast<std::size_t>(p.model.scale_block);
-  if ((!p.options.block_a.empty() && p.options.block_a.size() != p.rows * blocks) ||
-      (!p.options.block_b.empty() && p.options.block_b.size() != p.cols * blocks))
-    throw Error("gemm: each row of A and column of B needs " + std::to_string(blocks) + " block scales");
-}
-
 bool fits_float(const Format& f) {
   return f.mantissa_bits <= 23 && f.max_exponent() <= 127 && f.min_quantum_exponent() >= -149;
 }
 
 }  // namespace
+
+void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word, bool may_repeat) {
+  const std::size_t inner = m.layout == Layout::row_major ? m.cols : m.rows;
+  if (m.pitch < inner && !(may_repeat && m.pitch == 0 && m.layout == Layout::row_major)) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
+  if (m.data == nullptr && m.rows * m.cols != 0) throw Error(std::string("gemm: ") + name + " has no data");
+  const int width = is_word ? 32 : f.width();
+  if (8 * m.code_bytes < width)
+    throw Error(std::string("gemm: ") + name + " has codes of " + std::to_string(8 * m.code_bytes) + " bits, its format has " +
+                std::to_string(width));
+}
+
+void check_scales(const GemmOptions& options, std::size_t rows, std::size_t cols, std::size_t k) {
+  check_scales("A", options.scale_a, rows, k);
+  check_scales("B", options.scale_b, cols, k);
+}
+
+void check_blocks(const DotModel& m, const GemmOptions& options, std::size_t rows, std::size_t cols, std::size_t k) {
+  if (options.block_a.empty() && options.block_b.empty()) return;
+  if (!m.is_block_scaled()) throw Error("gemm: " + std::string(m.name.view()) + " takes no block scales");
+  const auto length = static_cast<std::size_t>(m.scale_block);
+  const std::size_t blocks = (k + length - 1) / length;
+  if ((!options.block_a.empty() && options.block_a.size() != rows * blocks) ||
+      (!options.block_b.empty() && options.block_b.size() != cols * blocks))
+    throw Error("gemm: each row of A and column of B needs " + std::to_string(blocks) + " block scales");
+}
 
 std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions& options) {
   if (plan.order != SumOrder::chain && plan.length <= 0) return "needs a length of at least 1";
@@ -92,6 +95,24 @@ EngineKind engine_of(const DotModel& m) {
   return m.rule == DotRule::multiply_add && rounds_twice ? EngineKind::rounded : EngineKind::none;
 }
 
+namespace {
+
+// C may be D, element for element; otherwise what is written must not be what is read.
+void check_apart(const Product& p, const CodeMatrix& d) {
+  const auto bytes = [](const CodeMatrix& m) {
+    const bool by_rows = m.layout == Layout::row_major;
+    const std::size_t lines = by_rows ? m.rows : m.cols, inner = by_rows ? m.cols : m.rows;
+    const std::size_t count = lines == 0 || inner == 0 ? 0 : (lines - 1) * m.pitch + inner;
+    return std::span(static_cast<const std::byte*>(m.data), count * static_cast<std::size_t>(m.code_bytes));
+  };
+  const bool same = p.c.data == d.data && p.c.code_bytes == d.code_bytes && p.c.pitch == d.pitch && p.c.layout == d.layout;
+  if (!lie_apart(bytes(p.a), bytes(d)) || !lie_apart(bytes(p.b), bytes(d)) ||
+      (p.c.data != nullptr && !same && !lie_apart(bytes(p.c), bytes(d))))
+    throw Error("gemm: D overlaps A, B or C; only C may be D itself");
+}
+
+}  // namespace
+
 void check_product(const Product& p, const CodeMatrix& d) {
   if (p.a.cols != p.b.rows)
     throw Error("gemm: A is " + shape_text(p.a) + " and B is " + shape_text(p.b) + ": A must have as many columns as B has rows");
@@ -104,11 +125,11 @@ void check_product(const Product& p, const CodeMatrix& d) {
   check_codes("D", d, p.output, false);
   if (p.c.data != nullptr) check_codes("C", p.c, p.c_format, false, true);
   if (!std::isfinite(p.options.alpha) || !std::isfinite(p.options.beta)) throw Error("gemm: alpha and beta must be finite");
-  check_scales("A", p.options.scale_a, p.rows, p.k);
-  check_scales("B", p.options.scale_b, p.cols, p.k);
+  check_apart(p, d);
+  check_scales(p.options, p.rows, p.cols, p.k);
   if (const std::string problem = plan_problem(p.model, p.plan, p.options); !problem.empty())
     throw Error("gemm: plan " + plan_text(p.plan) + " " + problem);
-  check_blocks(p);
+  check_blocks(p.model, p.options, p.rows, p.cols, p.k);
 }
 
 }  // namespace narrow::detail

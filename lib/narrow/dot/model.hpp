@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
+#include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/cast.hpp"
 
@@ -51,6 +53,8 @@ struct ModelName {
   constexpr ModelName() = default;
   constexpr ModelName(std::string_view text) { append(text); }
   constexpr ModelName& append(std::string_view text) {
+    if (text.size() > sizeof letters - size)
+      throw Error("the name of a model: at most " + std::to_string(sizeof letters) + " letters, the names of its types included");
     for (const char c : text) letters[size++] = c;
     return *this;
   }

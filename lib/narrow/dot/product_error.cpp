@@ -5,6 +5,7 @@
 #include "narrow/base/parallel.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/epilogue.hpp"
+#include "narrow/dot/gemm_checks.hpp"
 #include "narrow/dot/operand.hpp"
 #include "narrow/dot/wide_sum.hpp"
 
@@ -43,6 +44,9 @@ ProductError product_error(const DotModel& model, const CodeMatrix& a, const Cod
   const DefaultFloats guard;
   const Plan plan;
   const detail::Product p{model, plan, a, b, c, options, output, options.c_format.value_or(model.accumulator.format), a.rows, b.cols, a.cols};
+  if (a.cols != b.rows || d.rows != a.rows || d.cols != b.cols) throw Error("gemm: A, B and D are of shapes that do not fit");
+  detail::check_scales(options, a.rows, b.cols, a.cols);
+  detail::check_blocks(model, options, a.rows, b.cols, a.cols);
   const bool blocks = !options.block_a.empty() || !options.block_b.empty(), scaled = p.has_scales() || blocks || options.alpha != 1;
   if (scaled && model.a.format.significand_bits() + model.b.format.significand_bits() > 48)
     throw Error("gemm: the exact product of FP64 operands is known without alpha and scales only");

@@ -29,7 +29,11 @@ bool model_fits(const ValidateRequest& r, const DotModel& m) {
   if (m.is_integer() && !r.d_format.is_integer() && r.d_format != "fp32"_fmt) return false;
   if (!m.is_integer() && r.d_format.is_integer()) return false;
   const bool has_blocks = !r.options.block_a.empty() || !r.options.block_b.empty();
-  return m.is_block_scaled() ? has_blocks || r.model != nullptr : !has_blocks;
+  if (!m.is_block_scaled()) return !has_blocks;
+  const auto length = static_cast<std::size_t>(m.scale_block);
+  const std::size_t blocks = (r.a.cols + length - 1) / length;
+  const auto fits = [&](std::span<const std::uint8_t> scales, std::size_t lines) { return scales.empty() || scales.size() == lines * blocks; };
+  return fits(r.options.block_a, r.a.rows) && fits(r.options.block_b, r.b.cols) && (has_blocks || r.model != nullptr);
 }
 
 std::vector<ModelClass> fitting_models(const ValidateRequest& r) {

@@ -93,6 +93,8 @@ struct Format {
   // Whether double holds every finite value, as decode promises.
   constexpr bool is_valid() const noexcept {
     if (exponent_bits < 0 || exponent_bits > 11 || mantissa_bits < 0 || mantissa_bits > 52) return false;
+    // No such bias is left within double's range; the sums below cannot overflow with the others.
+    if (bias < -4096 || bias > 4096) return false;
     if (width() < 2 || (twos_complement && !(is_integer() && has_sign))) return false;
     if (is_integer() && (!twos_complement || specials != Specials::none)) return false;
     if (specials == Specials::inf_and_nan && mantissa_bits == 0) return false;

@@ -31,6 +31,11 @@ void check_sizes(std::size_t elements, std::size_t codes, std::size_t scales, co
     throw Error("blocks: " + std::to_string(scales) + " scales for " + std::to_string(g.blocks()) + " blocks");
 }
 
+template <class In, class Out>
+void check_apart(std::span<const In> in, std::span<Out> out) {
+  if (!lie_apart(in, out)) throw Error("blocks: input and output overlap");
+}
+
 // Blocks of one row that lie side by side, each within the buffer: many of them share one call of the kernels. Size is
 // the size of a block where it is a common one, so that the inner loops have a known length; else 0.
 template <std::size_t Size>
@@ -94,6 +99,7 @@ void quantise_into(std::span<const float> data, std::size_t rows, std::size_t co
   check_shape(data.size(), rows, cols);
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
+  check_apart(data, codes), check_apart(data, scales), check_apart(std::span<const std::uint8_t>(codes), scales);
   if (data.empty()) return;
   const DefaultFloats guard;
   const BlockEncoder encoder(format, amax);
@@ -141,6 +147,7 @@ void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float>
   check_shape(codes.size(), rows, cols);
   const Grid g(format, rows, cols);
   check_sizes(codes.size(), out.size(), scales.size(), g);
+  check_apart(codes, out), check_apart(scales, out);
   if (codes.empty()) return;
   const DefaultFloats guard;
   TensorScale tensor;

@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/base/parallel.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/scale/block_scale.hpp"
 #include "narrow/scale/quantise.hpp"
@@ -60,10 +62,12 @@ class Dequantised : public ByteSource {
   }
 
   void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (const std::uint64_t all = 4 * parts_->codes.values(); offset > all || out.size() > all - offset)
+      throw Error("read beyond the end of a tensor in blocks");
     std::call_once(once_, [&] { read_factors(); });
     const std::uint64_t first = offset / 4, skip = offset % 4;
     const auto count = static_cast<std::size_t>((skip + out.size() + 3) / 4);
-    parallel_reads(count, 0, [&](std::size_t begin, std::size_t end) {
+    parallel_parts(count, detail::part_size, 0, [&](std::size_t begin, std::size_t end) {
       std::vector<float> values(end - begin);
       decode_values(first + begin, values);
       const std::size_t from = begin == 0 ? skip : 0, at = 4 * begin + from - skip;

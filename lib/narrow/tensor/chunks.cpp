@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
-#include <mutex>
 
 #include "narrow/array/parts.hpp"
 #include "narrow/base/parallel.hpp"
@@ -49,24 +47,10 @@ bool fits_float(const TensorHeader& header) {
   return f.mantissa_bits <= 23 && f.max_exponent() <= 127 && f.min_quantum_exponent() >= -149;
 }
 
-void parallel_reads(std::size_t count, int threads, const std::function<void(std::size_t, std::size_t)>& body) {
-  std::exception_ptr failure;
-  std::mutex lock;
-  parallel_parts(count, detail::part_size, threads, [&](std::size_t begin, std::size_t end) {
-    try {
-      body(begin, end);
-    } catch (...) {
-      const std::lock_guard<std::mutex> hold(lock);
-      if (!failure) failure = std::current_exception();
-    }
-  });
-  if (failure) std::rethrow_exception(failure);
-}
-
 template <class T>
 std::span<const T> ValueReader::decode(const Window& window, std::vector<T>& into) {
   into.resize(std::max(into.size(), window.count));
-  parallel_reads(window.count, threads_, [&](std::size_t begin, std::size_t end) {
+  parallel_parts(window.count, detail::part_size, threads_, [&](std::size_t begin, std::size_t end) {
     read_values(window.tensor, window.first + begin, std::span<T>(into.data() + begin, end - begin));
   });
   return {into.data(), window.count};

@@ -50,11 +50,6 @@ class ValueReader {
   std::vector<double> doubles_;
 };
 
-// As parallel_parts over parts of 2^16 values, for bodies that may throw (a file can be cut while it is read): the
-// first exception leaves when all threads are done.
-void parallel_reads(std::size_t count, int threads,
-                    const std::function<void(std::size_t begin, std::size_t end)>& body);
-
 // Whether FP32 holds every value of the tensor (NaN payloads aside); else its numbers are read as doubles.
 bool fits_float(const TensorHeader& header);
 

@@ -6,6 +6,7 @@
 
 #include "narrow/array/array.hpp"
 #include "narrow/array/parts.hpp"
+#include "narrow/base/parallel.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
@@ -330,7 +331,7 @@ Comparison compare_tensors(const Tensor& x, const Tensor& y, const CompareOption
   for_each_chunk(cx, done, [&](std::uint64_t first, std::size_t count) {
     const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, type, options};
     std::vector<Comparison> parts((count + detail::part_size - 1) / detail::part_size);
-    parallel_reads(count, options.threads, [&](std::size_t begin, std::size_t end) {
+    parallel_parts(count, detail::part_size, options.threads, [&](std::size_t begin, std::size_t end) {
       parts[begin / detail::part_size] = part_of(pair, begin, end);
     });
     for (const Comparison& part : parts) merge(total, part, options.listed);

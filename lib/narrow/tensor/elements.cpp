@@ -31,6 +31,12 @@ void check_range(const Tensor& tensor, std::uint64_t first, std::size_t count) {
   if (first > all || count > all - first)
     fail(tensor,
          std::to_string(count) + " values from " + std::to_string(first) + " on, but it has " + std::to_string(all));
+  if (count == 0) return;
+  if (tensor.source == nullptr) fail(tensor, "it has no data");
+  // A source that is not mapped checks what it reads itself.
+  const std::size_t there = tensor.source->mapped().size();
+  if (there != 0 && there < tensor.bytes())
+    fail(tensor, "its shape takes " + std::to_string(tensor.bytes()) + " bytes, but it has " + std::to_string(there));
 }
 
 template <class T>

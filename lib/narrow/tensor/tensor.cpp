@@ -1,5 +1,8 @@
 #include "narrow/tensor/tensor.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/file_text.hpp"
@@ -17,6 +20,14 @@ std::string format_text(const Format& format) {
   return "a format of " + std::to_string(format.width()) + " bits";
 }
 
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+// What does not fit is as large as can be: no file has so much.
+std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? most : product;
+}
+
 // tf32 travels as the 32-bit word of an FP32 value whose low 13 bits do not count.
 bool is_tf32_word(const ElementType& type, const Format& format) {
   const bool word = type.may_be_codes() || (type.kind == ElementKind::floating && type.format == "fp32"_fmt);
@@ -26,9 +37,15 @@ bool is_tf32_word(const ElementType& type, const Format& format) {
 }  // namespace
 
 std::uint64_t TensorHeader::elements() const {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::uint64_t product = 1;
-  for (const std::uint64_t n : shape) product *= n;
+  for (const std::uint64_t n : shape) product = times(product, n);
   return product;
+}
+std::uint64_t TensorHeader::values() const { return times(elements(), static_cast<std::uint64_t>(type.values())); }
+std::uint64_t TensorHeader::bytes() const {
+  const std::uint64_t count = elements(), bits = static_cast<std::uint64_t>(type.bits);
+  return count <= most / bits ? count * bits / 8 : times(count / 8, bits);
 }
 
 Tensor with_format(Tensor tensor, const Format& format) {

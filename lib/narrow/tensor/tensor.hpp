@@ -31,9 +31,9 @@ struct TensorHeader {
   ElementType type;
   std::vector<std::uint64_t> shape;  // empty: a scalar
 
-  std::uint64_t elements() const;  // product of the shape; a checked reader made sure that it fits
-  std::uint64_t values() const { return elements() * static_cast<std::uint64_t>(type.values()); }
-  std::uint64_t bytes() const { return elements() * static_cast<std::uint64_t>(type.bits) / 8; }
+  std::uint64_t elements() const;  // product of the shape; 2^64 - 1 where it is larger
+  std::uint64_t values() const;
+  std::uint64_t bytes() const;
 };
 
 struct BlockParts;
