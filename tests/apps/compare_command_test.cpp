@@ -101,6 +101,24 @@ TEST_CASE("apps: compare has the same output for any number of threads") {
   CHECK(run({"compare", x, y, "--json"}, with_environment("OMP_NUM_THREADS", "4")).out == one.out);
 }
 
+// A sanitizer takes terabytes of addresses.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("apps: where threads cannot be made, compare and stats give their answers with fewer") {
+  const Folder folder;
+  const std::string x = folder.write("x.safetensors", floats_file("w", std::vector<float>(40 * 65536, 1.5f)));
+  // 1000 stacks of 8 MB do not fit 1 GB of addresses.
+  const auto with_little = [&](const std::string& words) {
+    return test::run_program({"/bin/sh", "-c", "ulimit -v 1000000; exec " NARROW_PROGRAM " " + words}, with_environment("OMP_NUM_THREADS", "1000"));
+  };
+  const Ran compared = with_little("compare " + x + " " + x);
+  CHECK(compared.err == "");
+  CHECK(compared.status == 0);
+  const Ran counted = with_little("stats " + x + " --fail-if 'overflow > 1%'");
+  CHECK(counted.err == "");
+  CHECK(counted.status == 0);
+}
+#endif
+
 TEST_CASE("apps: compare takes two floating types in one format or within a tolerance") {
   const Folder folder;
   const std::string f32 = folder.write("x.safetensors", floats_file("w", {1, 1.00390625f, 3, 100}));

@@ -3,6 +3,8 @@
 
 #include "array/against_scalar.hpp"
 #include "narrow/array/array.hpp"
+#include "narrow/array/convert_array.hpp"
+#include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 
 using narrow::Cast;
@@ -137,4 +139,25 @@ TEST_CASE("array: sizes that differ and codes that do not fit and bad random_bit
     CHECK_THROWS_AS(narrow::encode_array(in, fp16, cast, std::span(halves)), narrow::Error);
   }
   CHECK_THROWS_AS(narrow::round_array(in, in, narrow::Format{12, 10, 2047}), narrow::Error);
+}
+
+TEST_CASE("array: input and output are one span or lie apart; what would be read after it was written is refused") {
+  const Row fp16 = test::row_of("fp16");
+  std::vector<float> floats(200000, 1.5f);
+  std::vector<double> doubles(1000, 1.5);
+  const std::span all(floats);
+  CHECK_THROWS_AS(narrow::round_array(all.first(1000), all.subspan(1, 1000), fp16.format), narrow::Error);
+  CHECK_THROWS_AS(narrow::round_array(all.subspan(999, 1000), all.first(1000), fp16.format), narrow::Error);
+  CHECK_THROWS_AS(narrow::round_array(std::span(doubles).first(9), std::span(doubles).subspan(8, 9), fp16.format), narrow::Error);
+  const std::span halves(reinterpret_cast<std::uint16_t*>(floats.data()), floats.size());
+  CHECK_THROWS_AS(narrow::encode_array(floats, fp16.format, {}, halves), narrow::Error);
+  CHECK_THROWS_AS(narrow::decode_array(std::span<const std::uint16_t>(halves), fp16.format, all), narrow::Error);
+  const std::span bytes(reinterpret_cast<std::uint8_t*>(floats.data()), 1000);
+  CHECK_THROWS_AS((narrow::convert_array<std::uint8_t, std::uint16_t>(bytes, test::row_of("e4m3").format, halves.first(1000), fp16.format)), narrow::Error);
+  CHECK_THROWS_AS(narrow::pack_codes(bytes, 4, bytes.first(500)), narrow::Error);
+  CHECK_THROWS_AS(narrow::unpack_codes(bytes.first(500), 4, bytes), narrow::Error);
+  CHECK_NOTHROW(narrow::round_array(all, all, fp16.format));
+  CHECK_NOTHROW(narrow::round_array(all.first(1000), all.subspan(1000, 1000), fp16.format));
+  const std::span words(reinterpret_cast<std::uint32_t*>(floats.data()), floats.size());
+  CHECK_NOTHROW(narrow::encode_array(floats, fp16.format, {}, words));
 }

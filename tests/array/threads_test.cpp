@@ -1,13 +1,19 @@
 // Threads over shared arrays: small, so that the thread sanitizer can watch every function that starts them.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "array/naive_statistics.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/array/blocks.hpp"
 #include "narrow/array/convert_array.hpp"
 #include "narrow/array/histogram.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/base/parallel.hpp"
 
 using narrow::Cast;
 using narrow::Rounding;
@@ -76,4 +82,55 @@ TEST_CASE("array: threads that go through the blocks of a matrix give the number
     REQUIRE(many.size() == one.size());
     for (std::size_t i = 0; i < one.size(); ++i) CHECK(test::all_bits(one[i]) == test::all_bits(many[i]));
   }
+}
+
+TEST_CASE("parallel: what a part throws leaves, that of the first part, and the threads can be used again") {
+  for (const int threads : {1, 2, 3, 7}) {
+    CAPTURE(threads);
+    for (int turn = 0; turn < 20; ++turn) {
+      std::vector<int> done(100);
+      std::string said;
+      try {
+        narrow::parallel_parts(100, 1, threads, [&](std::size_t i, std::size_t) {
+          if (i % 10 == 7) throw narrow::Error("part " + std::to_string(i));
+          done[i] = 1;
+        });
+      } catch (const narrow::Error& error) {
+        said = error.what();
+      }
+      CHECK(said == "part 7");
+      CHECK(std::count(done.begin(), done.begin() + 7, 1) == 7);
+    }
+    CHECK_THROWS_AS(narrow::parallel_parts(9, 1, threads, [](std::size_t, std::size_t) { throw std::bad_alloc(); }), std::bad_alloc);
+  }
+}
+
+TEST_CASE("parallel: parts inside parts, several callers at once, and the child of a fork do all of their work") {
+  std::atomic<int> inner = 0;
+  narrow::parallel_parts(6, 1, 3, [&](std::size_t, std::size_t) {
+    narrow::parallel_parts(50, 7, 3, [&](std::size_t begin, std::size_t end) { inner += static_cast<int>(end - begin); });
+  });
+  CHECK(inner == 300);
+
+  std::atomic<int> all = 0;
+  std::vector<std::thread> callers;
+  for (int k = 0; k < 4; ++k)
+    callers.emplace_back([&] {
+      for (int turn = 0; turn < 50; ++turn)
+        narrow::parallel_parts(40, 1, 3, [&](std::size_t, std::size_t) { ++all; });
+    });
+  for (std::thread& caller : callers) caller.join();
+  CHECK(all == 4 * 50 * 40);
+
+#ifndef __SANITIZE_THREAD__  // which refuses to fork a program with threads
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> parts = 0;
+    narrow::parallel_parts(40, 1, 3, [&](std::size_t, std::size_t) { ++parts; });
+    _exit(parts == 40 ? 0 : 1);
+  }
+  int state = -1;
+  CHECK(waitpid(child, &state, 0) == child);
+  CHECK(state == 0);
+#endif
 }

@@ -99,3 +99,9 @@ TEST_CASE("dot: Kahan keeps what a plain sum loses") {
   CHECK(narrow::dot(narrow::software_model(Unit::kahan, f32, f32, f32), ones, small, 0x3F800000) ==
         0x3F800400);  // 1 + 2^-13
 }
+
+TEST_CASE("models: a name that is too long is refused") {
+  const std::string long_name(60, 'x');
+  const narrow::DotType t{long_name, narrow::find_format("e5m3").value()};
+  CHECK_THROWS_AS((void)narrow::software_model(Unit::fma, t, t, t), narrow::Error);
+}

@@ -351,6 +351,22 @@ TEST_CASE("validate: what cannot be asked is an error of one line") {
   ValidateRequest wrong_model = x.request();
   wrong_model.model = &model("hopper.wgmma.f32.e4m3.e4m3");
   CHECK(fails(wrong_model));
+  const float ones[] = {1, 1, 1};
+  ValidateRequest few = x.request();
+  few.options.scale_a = {ones, 1, 0};  // four rows
+  CHECK(fails(few));
+  few.options.scale_a = {}, few.options.scale_b = {ones, 1, 0};  // six columns
+  CHECK(fails(few));
+  ValidateRequest none = x.request();
+  none.d.data = nullptr;
+  CHECK(fails(none));
+  const Case scaled("blackwell.tcgen05.f32.e4m3.e4m3.mxf8", "chain", 4, 6, 64);
+  const std::vector<std::uint8_t> codes(4 * 2 - 1, 127);
+  ValidateRequest blocks = scaled.request();
+  blocks.options.block_a = codes;
+  CHECK(fails(blocks));
+  blocks.model = &scaled.m;
+  CHECK(fails(blocks));
   Case nan("hopper.mma.f32.f16.f16.k16", "chain", 4, 6, 64);
   for (std::size_t i = 0; i < 4; ++i)
     for (std::size_t k = 0; k < 64; ++k) nan.a.set(i, k, 0x7FFF);

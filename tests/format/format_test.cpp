@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <climits>
+
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "support/oracle.hpp"
@@ -117,4 +119,18 @@ TEST_CASE("format: descriptions that make no sense are not valid") {
   CHECK_FALSE((Format{0, 7, -6, narrow::Specials::none}.is_valid()));
   CHECK_FALSE((Format{4, 3, 7, narrow::Specials::nan_is_negative_zero, false}.is_valid()));
   CHECK_FALSE((Format{-1, 3, 0, narrow::Specials::none}.is_valid()));
+}
+
+TEST_CASE("format: a bias at the ends of int is not valid, and asking does not overflow") {
+  constexpr int ends[] = {INT_MIN, INT_MIN + 1, -100000, 100000, INT_MAX - 1, INT_MAX};
+  for (const int bias : ends) {
+    CHECK_FALSE((Format{5, 10, bias, narrow::Specials::inf_and_nan}.is_valid()));
+    CHECK_FALSE((Format{8, 0, bias, narrow::Specials::nan_only, false, false}.is_valid()));
+    CHECK_FALSE((Format{0, 7, bias, narrow::Specials::none, true, true, true}.is_valid()));
+  }
+  // The last ones that double holds: 2^1023 above, 2^-1074 below.
+  CHECK((Format{1, 1, -1022, narrow::Specials::none}.is_valid()));
+  CHECK_FALSE((Format{1, 1, -1023, narrow::Specials::none}.is_valid()));
+  CHECK((Format{1, 1, 1074, narrow::Specials::none}.is_valid()));
+  CHECK_FALSE((Format{1, 1, 1075, narrow::Specials::none}.is_valid()));
 }

@@ -249,6 +249,10 @@ TEST_CASE("scale: sizes that do not fit are refused") {
   CHECK_THROWS_AS(quantise(x, 1, 0, f), narrow::Error);
   CHECK_THROWS_AS(narrow::quantise_into(x, 2, 5, f, 0, codes, scales), narrow::Error);  // two blocks
   CHECK_THROWS_AS(narrow::quantise_into(x, 1, 10, f, 0, std::span(codes).first(9), scales), narrow::Error);
+  std::vector<float> shared(64);
+  const std::span<std::uint8_t> over(reinterpret_cast<std::uint8_t*>(shared.data()), 64);
+  CHECK_THROWS_AS(narrow::quantise_into(shared, 1, 64, f, 0, over, std::span(shared).first(2)), narrow::Error);
+  CHECK_THROWS_AS(narrow::dequantise_into(over, std::vector<float>(2), 1, 1, 64, f, shared), narrow::Error);
   CHECK(quantise({}, 0, 0, f).codes.empty());
   CHECK(quantise({}, 0, 7, f).scales.empty());
 }

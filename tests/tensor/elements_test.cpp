@@ -252,3 +252,25 @@ TEST_CASE("tensor: formats and types find each other") {
   CHECK(element_type_of("e4m3ieee"_fmt) == nullptr);
   CHECK(find_element_type("F33") == nullptr);
 }
+
+TEST_CASE("elements: a shape that is larger than the data and a tensor without data are errors, not reads beyond the end") {
+  for (const char* type : {"F32", "F16", "F4", "I64", "BOOL"}) {
+    CAPTURE(type);
+    const ElementType element = *find_element_type(type);
+    Tensor tensor = make_tensor({"t", element, {4, 2}}, std::vector<std::byte>(static_cast<std::size_t>(element.bits)));
+    std::vector<float> values(8), scratch;
+    std::vector<std::uint64_t> codes(8);
+    CHECK_NOTHROW(read_values(tensor, 0, std::span(values)));
+    for (const std::uint64_t rows : {std::uint64_t{5}, std::uint64_t{1} << 40, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+      tensor.shape = {rows, 2};
+      CHECK_THROWS_AS(read_values(tensor, 4, std::span(values)), Error);
+      CHECK_THROWS_AS(read_codes(tensor, 4, std::span(codes)), Error);
+      CHECK_THROWS_AS(view_values(tensor, 4, 8, scratch), Error);
+      CHECK(tensor.elements() >= rows);
+    }
+    tensor.source = nullptr;
+    CHECK_THROWS_AS(read_values(tensor, 0, std::span(values)), Error);
+    CHECK_THROWS_AS(view_values(tensor, 0, 1, scratch), Error);
+    CHECK_NOTHROW(read_values(tensor, 0, std::span<float>()));
+  }
+}
