@@ -360,7 +360,7 @@ TEST_CASE("validate: what cannot be asked is an error of one line") {
   ValidateRequest none = x.request();
   none.d.data = nullptr;
   CHECK(fails(none));
-  const Case scaled("blackwell.tcgen05.f32.e4m3.e4m3.mxf8", "chain", 4, 6, 64);
+  const Case scaled("blackwell.tcgen05.f32.e4m3.e4m3.mxf8f6f4", "chain", 4, 6, 64);
   const std::vector<std::uint8_t> codes(4 * 2 - 1, 127);
   ValidateRequest blocks = scaled.request();
   blocks.options.block_a = codes;
