@@ -1,14 +1,45 @@
 // The program. Exit status: 0 done, 1 a check ran and failed, 2 a request that cannot be met (one line says why).
+#include <unistd.h>
+
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <new>
 
 #include "command.hpp"
+#include "narrow/tensor/mapped_file.hpp"
+#include "narrow/tensor/new_file.hpp"
 #include "terminal.hpp"
 
-int main(int argc, char** argv) {
+namespace {
+
+// A mapped file that is cut in the middle of a piece has no bytes to give: the request ends as any other that cannot be
+// met. Anything else that raises SIGBUS ends as it would without the handler.
+void end_at_missing_bytes(int signal, siginfo_t* info, void*) {
+  const char* message = info->si_code == BUS_ADRERR ? narrow::MappedFile::message_at(info->si_addr) : nullptr;
+  if (message == nullptr) {
+    std::signal(signal, SIG_DFL);
+    return;  // the same access raises it again
+  }
+  for (const char* part : {"narrow: ", message, "\n"}) (void)!write(STDERR_FILENO, part, std::strlen(part));
+  narrow::NewFile::remove_temporaries();
+  _exit(2);
+}
+
+void set_signals() {
   // A reader that leaves (| head -1) shows as a failed write, which finish_output takes as the end and not as an error.
-  std::signal(SIGPIPE, SIG_IGN);
+  // A limit on the size of files shows as a failed write, too.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+  struct sigaction action = {};
+  action.sa_sigaction = end_at_missing_bytes;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  set_signals();
   try {
     return app::finish_output(app::run_command_line(argc, argv));
   } catch (const std::bad_alloc&) {
