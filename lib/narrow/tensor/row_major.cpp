@@ -55,8 +55,8 @@ class Transposed : public ByteSource {
   void check() const override { source_->check(); }
 
  private:
-  static constexpr std::uint64_t largest_copy = std::uint64_t{1} << 26;  // kept in memory
-  static constexpr std::size_t forget_after = std::size_t{1} << 25;      // of the source, as the walk goes on
+  static constexpr std::uint64_t largest_copy = std::uint64_t{1} << 26;    // kept in memory
+  static constexpr std::ptrdiff_t forget_after = std::ptrdiff_t{1} << 25;  // of the source, as the walk goes on
 
   std::span<const std::byte> source_bytes() const {
     return file_ ? file_->bytes() : copy_.empty() ? source_->mapped() : std::span<const std::byte>(copy_);
@@ -89,21 +89,30 @@ class Transposed : public ByteSource {
 
   template <std::size_t size>
   void copy_box_of(std::size_t k, std::uint64_t base, std::uint64_t full, std::byte* to) const {
+    // Tiles of two dimensions: the lines that they write stay in the first cache until they are full.
+    constexpr std::uint64_t tile = 16;
     const std::byte* from = source_bytes().data() + base * size;
     const std::byte* forgotten = from;
-    const std::uint64_t step_from = stride_[k] * size, step_to = inner_[k] * size;
+    const bool has_next = k + 1 < shape_.size();
+    const std::uint64_t rows_from = stride_[k] * size, rows_to = inner_[k] * size;
+    const std::uint64_t cols = has_next ? shape_[k + 1] : 1, cols_from = has_next ? stride_[k + 1] * size : 0,
+                        cols_to = has_next ? inner_[k + 1] * size : 0;
     std::vector<std::uint64_t> index(shape_.size(), 0);
-    for (;;) {
-      for (std::uint64_t i = 0; i < full; ++i) std::memcpy(to + i * step_to, from + i * step_from, size);
-      if (file_ && static_cast<std::size_t>(from - forgotten) > forget_after) file_->forget(), forgotten = from;
-      std::size_t m = k + 1;  // the next of the dimensions behind k, the first of them running fastest
-      for (; m < shape_.size(); ++m) {
+    for (std::size_t m = 0; m < shape_.size();) {
+      for (std::uint64_t col = 0; col < cols; col += tile) {
+        for (std::uint64_t row = 0; row < full; row += tile)
+          for (std::uint64_t j = col; j < std::min(col + tile, cols); ++j)
+            for (std::uint64_t i = row; i < std::min(row + tile, full); ++i)
+              std::memcpy(to + i * rows_to + j * cols_to, from + i * rows_from + j * cols_from, size);
+        const std::byte* here = from + col * cols_from;
+        if (file_ && here - forgotten > forget_after) file_->forget(), forgotten = here;
+      }
+      for (m = k + 2; m < shape_.size(); ++m) {  // the next of the dimensions behind, the first of them running fastest
         from += stride_[m] * size, to += inner_[m] * size;
         if (++index[m] < shape_[m]) break;
         from -= stride_[m] * shape_[m] * size, to -= inner_[m] * shape_[m] * size;
         index[m] = 0;
       }
-      if (m == shape_.size()) break;
     }
     if (file_) file_->forget();
   }
