@@ -49,7 +49,7 @@ void check(const narrow::Tensor& tensor, const narrow::Format& f, const std::str
   std::vector<std::uint64_t> codes(back.tensors[0].values());
   narrow::read_codes(back.tensors[0], 0, std::span(codes));
   fuzz::require(codes.size() == tensor.values());
-  const int shift = f == narrow::require_format("tf32") ? 13 : 0;  // the upper bits of a word
+  const int shift = f == narrow::operator""_fmt("tf32", 4) ? 13 : 0;  // the upper bits of a word
   for (std::size_t i = 0; i < codes.size(); ++i) {
     double x = 0;
     narrow::read_values(tensor, place_of(tensor, i), std::span(&x, 1));
