@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "cast_options.hpp"
 #include "command.hpp"
@@ -43,6 +45,8 @@ struct Planned {
   bool names_format = true;                 // the type says what the codes mean
   std::vector<narrow::Tensor> copies = {};  // not cast: what lies in the file
 };
+
+using Metadata = std::unordered_map<std::string_view, std::string_view>;
 
 struct Plan {
   std::vector<Planned> tensors;
@@ -86,7 +90,7 @@ Planned plan_cast(const narrow::Tensor& tensor, const std::string& name, const T
 }
 
 // What the file says about its tensors is said of those that are written, as they are written.
-void add_metadata(Plan& plan, const ChosenFile& input, const Planned& planned, const Target& to) {
+void add_metadata(Plan& plan, const Metadata& metadata, const Planned& planned, const Target& to) {
   const std::string& name = planned.headers[0].name;
   if (planned.is_cast) {
     if (!planned.names_format) plan.metadata.emplace_back(format_key(name), to.name);
@@ -94,9 +98,8 @@ void add_metadata(Plan& plan, const ChosenFile& input, const Planned& planned, c
     if (planned.headers.size() > 2) plan.metadata.emplace_back(narrow::scale2_key(name), narrow::scale2_is_factor);
     return;
   }
-  for (const auto& entry : input.file.metadata)
-    for (const std::string& key : {format_key(name), narrow::block_format_key(name), narrow::scale2_key(name)})
-      if (entry.first == key) plan.metadata.push_back(entry);
+  for (const std::string& key : {format_key(name), narrow::block_format_key(name), narrow::scale2_key(name)})
+    if (const auto said = metadata.find(key); said != metadata.end()) plan.metadata.emplace_back(key, said->second);
 }
 
 Plan make_plan(const ChosenFile& input, const Target& to) {
@@ -106,18 +109,21 @@ Plan make_plan(const ChosenFile& input, const Target& to) {
     if (!begins(format_key("")) && !begins(narrow::block_format_key("")) && !begins(narrow::scale2_key("")))
       plan.metadata.push_back(entry);
   }
+  const Metadata metadata(input.file.metadata.begin(), input.file.metadata.end());
+  std::unordered_map<std::string_view, const narrow::Tensor*> chosen;
+  for (const narrow::Tensor& tensor : input.tensors) chosen.emplace(tensor.name, &tensor);
+  std::unordered_set<std::string_view> broken;
+  for (const narrow::Unreadable& b : input.unreadable) broken.insert(b.name);
   for (const std::vector<narrow::Tensor>* list : {&input.file.tensors, &input.file.parts})
     for (const narrow::Tensor& tensor : *list) {
-      const auto chosen = std::find_if(input.tensors.begin(), input.tensors.end(),
-                                       [&](const narrow::Tensor& t) { return t.name == tensor.name; });
-      const bool is_chosen = chosen != input.tensors.end();
+      const auto found = chosen.find(tensor.name);
+      const bool is_chosen = found != chosen.end();
       if (!is_chosen && (input.one_named || list == &input.file.parts)) continue;
-      const auto broken = [&](const narrow::Unreadable& b) { return b.name == tensor.name; };
-      if (std::any_of(input.unreadable.begin(), input.unreadable.end(), broken)) continue;
+      if (broken.contains(tensor.name)) continue;
       const std::string name = name_in_output(tensor, input.file.path);
-      plan.tensors.push_back(is_chosen && can_cast(*chosen, to) ? plan_cast(*chosen, name, to)
-                                                                : plan_copy(tensor, name));
-      add_metadata(plan, input, plan.tensors.back(), to);
+      plan.tensors.push_back(is_chosen && can_cast(*found->second, to) ? plan_cast(*found->second, name, to)
+                                                                       : plan_copy(tensor, name));
+      add_metadata(plan, metadata, plan.tensors.back(), to);
     }
   return plan;
 }
@@ -228,7 +234,8 @@ std::string summary(const Plan& plan, const std::string& path, const Target& to,
                      list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " +
                      (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
   if (outcome.lost_blocks != 0)
-    text += "note: " + std::to_string(outcome.lost_blocks) + (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
+    text += "note: " + std::to_string(outcome.lost_blocks) +
+            (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
             " no finite scale (Inf or NaN in the data, or more than the scale holds): no value of " +
             (outcome.lost_blocks == 1 ? "it" : "them") + " is finite any more\n";
   if (plain != 0)

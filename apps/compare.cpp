@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <unordered_map>
 
 #include "command.hpp"
 #include "compare_text.hpp"
@@ -40,24 +41,26 @@ std::vector<ComparedTensor> pair_up(const ChosenFile& x, const ChosenFile& y, bo
     pairs.push_back({x.tensors[0].name, x.tensors[0], y.tensors[0], {}, ""});
     return pairs;
   }
-  const auto find = [](const auto& list, const std::string& name) {
-    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
+  // By name; nullptr: cannot be read.
+  using Names = std::unordered_map<std::string_view, const narrow::Tensor*>;
+  const auto names_of = [](const ChosenFile& file) {
+    Names names;
+    for (const narrow::Tensor& tensor : file.tensors) names.emplace(tensor.name, &tensor);
+    for (const narrow::Unreadable& broken : file.unreadable) names.emplace(broken.name, nullptr);
+    return names;
   };
-  const auto add_alone = [&](const narrow::Tensor& tensor, const ChosenFile& other) {
-    if (find(other.unreadable, tensor.name) == other.unreadable.end())
-      pairs.push_back({tensor.name, tensor, {}, {}, other.argument});
-  };
+  const Names in_x = names_of(x), in_y = names_of(y);
   for (const narrow::Tensor& tensor : x.tensors) {
-    const auto other = find(y.tensors, tensor.name);
-    if (other != y.tensors.end()) pairs.push_back({tensor.name, tensor, *other, {}, ""});
-    else add_alone(tensor, y);
+    const auto other = in_y.find(tensor.name);
+    if (other == in_y.end()) pairs.push_back({tensor.name, tensor, {}, {}, y.argument});
+    else if (other->second != nullptr) pairs.push_back({tensor.name, tensor, *other->second, {}, ""});
   }
   for (const narrow::Tensor& tensor : y.tensors)
-    if (find(x.tensors, tensor.name) == x.tensors.end()) add_alone(tensor, x);
+    if (!in_x.contains(tensor.name)) pairs.push_back({tensor.name, tensor, {}, {}, x.argument});
   for (const narrow::Unreadable& broken : x.unreadable)
     pairs.push_back({broken.name, {}, {}, {}, x.argument, broken.why});
   for (const narrow::Unreadable& broken : y.unreadable)
-    if (find(x.unreadable, broken.name) == x.unreadable.end())
+    if (const auto other = in_x.find(broken.name); other == in_x.end() || other->second != nullptr)
       pairs.push_back({broken.name, {}, {}, {}, y.argument, broken.why});
   return pairs;
 }

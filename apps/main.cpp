@@ -7,6 +7,8 @@
 #include <new>
 
 #include "command.hpp"
+#include "narrow/tensor/mapped_file.hpp"
+#include "narrow/tensor/new_file.hpp"
 #include "terminal.hpp"
 
 namespace {
@@ -37,11 +39,33 @@ void say(const char* text) noexcept {
 // Before the first object of any file is made: libraries have some that allocate.
 [[gnu::constructor(101)]] void hear_failures() { std::set_terminate(last_words); }
 
+// A mapped file that is cut in the middle of a piece has no bytes to give: the request ends as any other that cannot be
+// met. Anything else that raises SIGBUS ends as it would without the handler.
+void end_at_missing_bytes(int signal, siginfo_t* info, void*) {
+  const char* message = info->si_code == BUS_ADRERR ? narrow::MappedFile::message_at(info->si_addr) : nullptr;
+  if (message == nullptr) {
+    std::signal(signal, SIG_DFL);
+    return;  // the same access raises it again
+  }
+  say("narrow: "), say(message), say("\n");
+  narrow::NewFile::remove_temporaries();
+  _exit(2);
+}
+
+void set_signals() {
+  // A reader that leaves (| head -1) shows as a failed write, which finish_output takes as the end and not as an error.
+  // A limit on the size of files shows as a failed write, too.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+  struct sigaction action = {};
+  action.sa_sigaction = end_at_missing_bytes;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that leaves (| head -1) shows as a failed write, which finish_output takes as the end and not as an error.
-  std::signal(SIGPIPE, SIG_IGN);
+  set_signals();
   try {
     return app::finish_output(app::run_command_line(argc, argv));
   } catch (const std::bad_alloc&) {

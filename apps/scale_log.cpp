@@ -1,5 +1,7 @@
 #include "scale_log.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -10,7 +12,6 @@
 #include <iostream>
 #include <limits>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace app {
 namespace {
 
 using narrow::GradientLog;
+
+constexpr std::size_t largest_log = std::size_t{1} << 28;  // bytes: some millions of steps
 
 constexpr const char* accepted =
     "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, in an array or one a line; CSV with a line of "
@@ -538,25 +541,33 @@ ScaleLog parse_scale_log(const std::string& text, const std::string& name, const
 }
 
 ScaleLog read_scale_log(const std::string& path) {
-  const auto read = [](std::istream& in) {
-    std::ostringstream text;
-    if (in.peek() != std::istream::traits_type::eof()) text << in.rdbuf();
-    return text.str();
-  };
   const auto [file_name, run] = narrow::split_file_and_name(path);
-  if (file_name == "-") return parse_scale_log(read(std::cin), "standard input", run);
+  const bool is_input = file_name == "-";
+  const std::string name = is_input ? "standard input" : file_name;
+  const auto fail = [&](const std::string& why) {
+    throw narrow::Error("cannot read " + (is_input ? name : narrow::quote(name)) + ": " + why +
+                        "; give a log of steps as JSON or CSV, or - for standard input");
+  };
+  const std::string opened = is_input ? "/dev/stdin" : file_name;
   std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(opened, error).type();
+  if (type == std::filesystem::file_type::directory) fail("it is a folder");
+  // A terminal ends when its user says so; a device such as /dev/zero never does.
+  const bool is_device = type == std::filesystem::file_type::block || type == std::filesystem::file_type::character;
+  if (is_device && !(is_input && isatty(STDIN_FILENO) == 1)) fail("it is a device");
   errno = 0;
   std::ifstream file(file_name, std::ios::binary);
-  const bool is_folder = std::filesystem::is_directory(file_name, error);
-  const std::string text = file && !is_folder ? read(file) : "";
-  if (!file || is_folder || file.bad())
-    throw narrow::Error("cannot read " + narrow::quote(file_name) + ": " +
-                        (is_folder    ? "it is a folder"
-                         : errno != 0 ? std::strerror(errno)
-                                      : "no file") +
-                        "; give a log of steps as JSON or CSV, or - for standard input");
-  return parse_scale_log(text, file_name, run);
+  std::istream& in = is_input ? std::cin : file;
+  if (!in) fail(errno != 0 ? std::strerror(errno) : "no file");
+  std::string text;
+  std::vector<char> piece(std::size_t{1} << 16);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > largest_log)
+      fail("it has more than " + std::to_string(largest_log) + " bytes; cut it into parts");
+  }
+  if (in.bad()) fail(errno != 0 ? std::strerror(errno) : "it cannot be read");
+  return parse_scale_log(text, name, run);
 }
 
 }  // namespace app

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_map>
 
 #include "format_list.hpp"
 #include "narrow/format/find_format.hpp"
@@ -23,9 +24,11 @@ int carrier_bits(const narrow::Format& f) {
   return f.width() <= 8 ? 8 : f.width() <= 16 ? 16 : f.width() <= 32 ? 32 : 64;
 }
 
+using Metadata = std::unordered_map<std::string_view, std::string_view>;
+
 // What the file itself says about integers that are codes, unless --format says otherwise.
-narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile& file, const TensorOptions& options,
-                                 bool one_named) {
+narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile& file, const Metadata& metadata,
+                                 const TensorOptions& options, bool one_named) {
   if (!tensor.type.may_be_codes()) return tensor;
   if (options.format) {
     const narrow::Format f = blame("--format", [&] { return choose_format(*options.format).format; });
@@ -34,10 +37,9 @@ narrow::Tensor with_known_format(narrow::Tensor tensor, const narrow::TensorFile
     if (!one_named && file.tensors.size() > 1 && tensor.type.bits != carrier_bits(f)) return tensor;
     return blame("--format", [&] { return narrow::with_format(std::move(tensor), f); });
   }
-  for (const auto& [key, value] : file.metadata)
-    if (key == format_key(tensor.name))
-      if (const auto f = narrow::find_format(value); f && tensor.type.bits == carrier_bits(*f))
-        return narrow::with_format(std::move(tensor), *f);
+  if (const auto said = metadata.find(format_key(tensor.name)); said != metadata.end())
+    if (const auto f = narrow::find_format(said->second); f && tensor.type.bits == carrier_bits(*f))
+      return narrow::with_format(std::move(tensor), *f);
   return tensor;
 }
 
@@ -57,7 +59,11 @@ void check_data(ChosenFile& chosen) {
   std::vector<narrow::Tensor> good;
   for (narrow::Tensor& tensor : chosen.tensors) {
     try {
-      narrow::copy_tensor(tensor, [](std::span<const std::byte>) {}, {0, 0, [&](std::uint64_t n) { progress.add(n); }});
+      narrow::Tensor as_it_lies = tensor;  // the order of its elements does not matter here
+      as_it_lies.column_major = false;
+      (void)tensor.source->mapped();  // a member without elements has a checksum, too
+      narrow::copy_tensor(as_it_lies, [](std::span<const std::byte>) {},
+                          {0, 0, [&](std::uint64_t n) { progress.add(n); }});
       good.push_back(std::move(tensor));
     } catch (const narrow::Error& error) {
       chosen.unreadable.push_back({tensor.name, error.what()});
@@ -132,10 +138,11 @@ ChosenFile open_chosen(const std::string& argument, const TensorOptions& options
   }
   std::optional<NamePattern> pattern;
   if (options.pattern) pattern.emplace(*options.pattern);
+  const Metadata metadata(chosen.file.metadata.begin(), chosen.file.metadata.end());
   for (const narrow::Tensor& tensor : chosen.file.tensors) {
     if (!name.empty() && tensor.name != name) continue;
     if (pattern && !pattern->matches(tensor.name)) continue;
-    chosen.tensors.push_back(with_known_format(tensor, chosen.file, options, chosen.one_named));
+    chosen.tensors.push_back(with_known_format(tensor, chosen.file, metadata, options, chosen.one_named));
   }
   for (const narrow::Tensor& part : chosen.file.parts)  // scales of blocks only where they are asked for
     if (part.name == name) chosen.tensors.push_back(part);

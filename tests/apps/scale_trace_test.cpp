@@ -332,6 +332,7 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   refused("r.json", "[{\"step\": null, \"amax\": 1}]", "line 1, column 11", "a step is an integer");
   refused("s.json", "[{\"scale\": null, \"found_inf\": 1}]", "line 1, column 12", "a positive finite number");
   check_refused({"scale-trace", "--events", "/tmp"}, {"cannot read '/tmp'", "a folder"});
+  check_refused({"scale-trace", "--events", "/dev/zero"}, {"cannot read '/dev/zero'", "a device"});
   check_refused({"scale-trace", "--events", "/nonexistent.csv"}, {"cannot read '/nonexistent.csv'"});
 }
 

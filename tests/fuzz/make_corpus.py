@@ -80,6 +80,17 @@ def main(folder):
         squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
         stream = squeeze.compress(data) + squeeze.flush()
         put(folder, "npz", name, b"D" + struct.pack("<I", len(data))[:3] + b"\0" + stream)
+    header, data = safetensors({"x": ("F32", [2, 3]), "h": ("F16", [5]), "d": ("F64", [2])})
+    for code, (name, file) in enumerate({
+        "json": header + b"\0" + data, "fortran": npy("<f4", (3, 2, 4), ramp(96), True), "double": npy(">f8", (3,), ramp(24)),
+        "archive": archive({"a.npy": npy("<f2", (4, 2), ramp(16), True)}, zipfile.ZIP_DEFLATED),
+        "member": b"Z" + npy("<f4", (5, 7), ramp(140), True)}.items()):
+        put(folder, "cast", name, bytes([7 * code]) + file)
+    a, data_a = safetensors({"w": ("F32", [3])}, {"format": "pt"})
+    b, data_b = safetensors({"v": ("U8", [4]), "u": ("BF16", [2])})
+    index = json.dumps({"metadata": {"total_size": 20}, "weight_map": {"w": "a", "v": "b", "u": "b"}}).encode()
+    put(folder, "sharded", "good", b"\0".join([index, a, b, bytes([len(data_a)]) + data_a + data_b]))
+    put(folder, "sharded", "lies", b"\0".join([index.replace(b'"b"}', b'"../b"}'), a, b, b"\x01"]))
 
 
 main(sys.argv[1])

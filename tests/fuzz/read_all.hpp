@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "narrow/base/error.hpp"
@@ -51,6 +52,18 @@ void run(const Open& open) {
   } catch (const narrow::Error& error) {
     check_message(error.what());
   }
+}
+
+// A folder in memory for targets whose input is more than one file, or that write: no disk is waited for.
+inline std::string scratch_folder() {
+  setenv("NARROW_NO_SYNC", "1", 1);
+  std::string path = "/dev/shm/narrow-fuzz-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) require(mkdtemp((path = "/tmp/narrow-fuzz-XXXXXX").data()) != nullptr);
+  static const struct Removed {
+    std::string path;
+    ~Removed() { std::filesystem::remove_all(path); }
+  } removed{path};
+  return path;
 }
 
 inline std::vector<std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace test {
 struct Ran {
   int status = -1;  // exit status; 1000 + the signal when one ended it, 2000 when it did not end in time
   std::string out, err;
+  long peak_kib = 0;  // the most memory that it had at once
 };
 
 struct RunOptions {
@@ -99,7 +101,9 @@ inline Ran run_program(const std::vector<std::string>& command, const RunOptions
   const bool in_time = detail::collect(out.read, err.read, ran, options.limit);
   if (!in_time) kill(child, SIGKILL);
   int state = 0;
-  waitpid(child, &state, 0);
+  rusage used{};
+  wait4(child, &state, 0, &used);
+  ran.peak_kib = used.ru_maxrss;
   if (out.read >= 0) close(out.read);
   close(err.read);
   ran.status = !in_time ? 2000 : WIFEXITED(state) ? WEXITSTATUS(state) : 1000 + WTERMSIG(state);

@@ -171,6 +171,34 @@ TEST_CASE("cast of a tensor: order and byte order of the source do not matter") 
   CHECK(copied(as_stream(as_fortran("F32", values, rows, cols))) == to_bytes(values));
 }
 
+TEST_CASE("cast of a tensor: any piece of a tensor in the order of Fortran is what its indices say") {
+  const std::vector<std::uint64_t> shape{3, 18, 1, 35};
+  const std::size_t count = 3 * 18 * 35;
+  for (const char* type : {"U8", "U16", "F32", "C64"}) {
+    CAPTURE(type);
+    const std::size_t size = static_cast<std::size_t>(type_named(type).bits) / 8;
+    std::vector<std::uint8_t> fortran(count * size), expected(count * size);
+    for (std::size_t i = 0; i < fortran.size(); ++i) fortran[i] = static_cast<std::uint8_t>(narrow::random_bits(36, i));
+    for (std::size_t i = 0; i < count; ++i) {  // i = (i0 * 18 + i1) * 35 + i3
+      const std::size_t at = i / (18 * 35) + 3 * (i / 35 % 18 + 18 * (i % 35));
+      std::copy_n(fortran.begin() + static_cast<std::ptrdiff_t>(at * size), size,
+                  expected.begin() + static_cast<std::ptrdiff_t>(i * size));
+    }
+    Tensor tensor = tensor_of(type, fortran, shape);
+    tensor.column_major = true;
+    const Tensor ordered = narrow::row_major(tensor);
+    std::size_t wrong = 0;
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      const std::uint64_t first = narrow::random_bits(37, i) % expected.size();
+      const std::uint64_t most = i % 2 == 0 ? 100 : expected.size();
+      std::vector<std::uint8_t> out(narrow::random_bits(38, i) % std::min(most, expected.size() - first) + 1);
+      ordered.source->read(first, std::as_writable_bytes(std::span(out)));
+      wrong += std::equal(out.begin(), out.end(), expected.begin() + static_cast<std::ptrdiff_t>(first)) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("cast of a tensor: complex tensors keep their type and have values only") {
   std::vector<float> values = mixed_floats(64, 35);
   const Tensor complex = tensor_of("C64", values, {32});

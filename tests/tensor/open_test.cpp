@@ -167,6 +167,11 @@ TEST_CASE("tensor: standard input is read whole from a file and from a pipe") {
   with_pipe(two_tensors(), check);
   with_pipe("", [] { CHECK(open_error("-") == "'standard input': an empty file"); });
   with_pipe("hello", [] { CHECK(open_error("-").find("text, not a tensor file") != std::string::npos); });
+  with_pipe(std::string(1001, 'x'), [] {
+    CHECK(test::error_of([] { MappedFile::standard_input(1000); }) ==
+          "standard input: more than 1000 bytes came through a pipe; save them to a file and give that");
+  });
+  with_input(open("/dev/zero", O_RDONLY), [] { CHECK(open_error("-").find("a device") != std::string::npos); });
   with_input(open(folder.path().c_str(), O_RDONLY),
              [] { CHECK(open_error("-").find("a folder") != std::string::npos); });
 }

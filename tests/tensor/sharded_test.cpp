@@ -1,5 +1,6 @@
 // Is a sharded model read as one, and does the index have to agree with its shards?
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include "files.hpp"
 #include "narrow/tensor/tensor_file.hpp"
@@ -31,15 +32,41 @@ struct Model {
 
 TEST_CASE("tensor: a sharded model is one file of many tensors") {
   const Model model;
-  const TensorFile file = open_tensor_file(
-      model.index(R"({"metadata":{"total_size":7,"x":[1.5,null,{"y":true}]},)"
-                  R"("weight_map":{"b":"model-2.safetensors","a":"model-1.safetensors"}})"));
+  const TensorFile file =
+      open_tensor_file(model.index(R"({"metadata":{"total_size":7,"x":[1.5,null,{"y":true}]},)"
+                                   R"("weight_map":{"b":"model-2.safetensors","a":"model-1.safetensors"}})"));
   CHECK(file.kind == FileKind::sharded_safetensors);
   REQUIRE(file.tensors.size() == 2);
   CHECK(file.metadata == std::vector<std::pair<std::string, std::string>>{{"format", "pt"}});
   std::vector<std::uint8_t> codes(4);
   read_codes(*file.find("b"), 0, std::span(codes));
   CHECK(codes == std::vector<std::uint8_t>{'d', 'e', 'f', 'g'});
+}
+
+TEST_CASE("tensor: a model may have more shards than a process may have files open") {
+  const Model model;
+  std::string map;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    model.folder.write(name, shard(name, "abc"));
+    map += (i == 0 ? "\"" : ",\"") + name + "\":\"" + name + "\"";
+  }
+  const std::string index = model.index(R"({"weight_map":{)" + map + "}}");
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{std::min<rlim_t>(before.rlim_cur, 64), before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const std::string error = test::error_of([&] {
+    const TensorFile file = open_tensor_file(index);
+    REQUIRE(file.tensors.size() == 300);
+    std::vector<std::uint8_t> codes(3);
+    for (const Tensor& tensor : file.tensors) read_codes(tensor, 0, std::span(codes));
+    CHECK(codes == std::vector<std::uint8_t>{'a', 'b', 'c'});
+    std::filesystem::resize_file(model.folder / "s299", 9);  // it is still noticed
+    read_codes(*file.find("s299"), 0, std::span(codes));
+  });
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(error.find("s299': became shorter while it was read (9 of ") != std::string::npos);
 }
 
 TEST_CASE("tensor: an index that is broken or disagrees with its shards is refused") {

@@ -1,10 +1,15 @@
 // Do files come back as they were written, and does an unfinished one leave what was there before?
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <functional>
 
 #include "files.hpp"
 #include "narrow/array/pack.hpp"
@@ -16,6 +21,30 @@
 
 using namespace narrow;
 namespace fs = std::filesystem;
+
+namespace {
+
+// Told of every fsync and rename of this program before it happens; what it returns, if not 0, is the failure.
+std::function<int(const std::string& call)> on_call;
+
+int told(const std::string& call) {
+  errno = on_call ? on_call(call) : 0;
+  return errno;
+}
+
+}  // namespace
+
+// These stand in for those of the C library.
+extern "C" int fsync(int file) {
+  struct stat about {};
+  fstat(file, &about);
+  if (told(S_ISDIR(about.st_mode) ? "sync folder" : "sync " + std::to_string(about.st_size)) != 0) return -1;
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (told("rename") != 0) return -1;
+  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace {
 
@@ -241,7 +270,11 @@ TEST_CASE("tensor: a new file keeps permissions and links and never replaces a d
   CHECK(test::read_file(path) == "newer");
   fs::create_symlink("nothing", folder / "dangling");
   write_text(folder / "dangling", "x");
-  CHECK(test::read_file(folder / "dangling") == "x");
+  CHECK(fs::is_symlink(folder / "dangling"));
+  CHECK(test::read_file(folder / "nothing") == "x");
+  fs::create_symlink("circle", folder / "circle");
+  CHECK(test::error_of([&] { write_text(folder / "circle", "x"); }).find("symbolic links") != std::string::npos);
+  CHECK(fs::is_symlink(folder / "circle"));
   write_text("/dev/null", "x");
   CHECK(fs::is_character_file("/dev/null"));
   CHECK_THROWS_AS(NewFile{folder.path()}, Error);
@@ -254,4 +287,53 @@ TEST_CASE("tensor: a new file keeps permissions and links and never replaces a d
   const mode_t mask = umask(0);
   umask(mask);
   CHECK((about.st_mode & 0777) == (0666 & ~mask));
+}
+
+TEST_CASE("tensor: data are on the disk before they get their name and the name before success is told") {
+  const test::Folder folder;
+  const std::string path = folder.write("a.txt", "old");
+  unsetenv("NARROW_NO_SYNC");
+  std::vector<std::string> calls;
+  std::string fails;
+  on_call = [&](const std::string& call) {
+    calls.push_back(call);
+    return call == fails ? EIO : 0;
+  };
+  const auto error = [&] {
+    calls.clear();
+    return test::error_of([&] {
+      NewFile file(path);
+      file.write("news");
+      file.finish();
+    });
+  };
+  CHECK(error() == "");
+  CHECK(calls == std::vector<std::string>{"sync 4", "rename", "sync folder"});
+  folder.write("a.txt", "old");
+  for (const std::string call : {"sync 4", "rename"}) {
+    CAPTURE(call);
+    fails = call;
+    CHECK(error() == "cannot write '" + path + "': Input/output error; what was there before is unchanged");
+    CHECK(test::read_file(path) == "old");
+    CHECK(files_in(folder) == 1);
+  }
+  fails = "sync folder";
+  CHECK(error().find("it is whole, but its folder cannot be synced: Input/output error") != std::string::npos);
+  CHECK(test::read_file(path) == "news");
+  CHECK(files_in(folder) == 1);
+  // What a signal handler removes on the way out is the temporary file and nothing else.
+  folder.write("a.txt", "old");
+  on_call = [&](const std::string& call) {
+    if (call == "rename") NewFile::remove_temporaries();
+    return 0;
+  };
+  CHECK(error().find("No such file") != std::string::npos);
+  CHECK(test::read_file(path) == "old");
+  CHECK(files_in(folder) == 1);
+  fails = "";
+  on_call = [&](const std::string& call) { return calls.push_back(call), 0; };
+  setenv("NARROW_NO_SYNC", "1", 1);
+  CHECK(error() == "");
+  CHECK(calls == std::vector<std::string>{"rename"});
+  on_call = nullptr;
 }

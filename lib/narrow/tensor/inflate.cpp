@@ -175,6 +175,7 @@ class DeflatedMember : public ByteSource {
     const std::uint32_t crc = now_->crc;
     const bool longer = stream.avail_out == 0, all_used = stream.total_in == member_.compressed;
     now_.reset();
+    saved_.clear();  // who is done with one of a million members must not keep its windows
     if (longer)
       fail(*file_, member_, "inflates to more than the " + std::to_string(member_.size) + " bytes that it declares");
     if (status != Z_STREAM_END || !all_used) fail(*file_, member_, "its deflated data do not end where they should");

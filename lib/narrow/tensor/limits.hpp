@@ -15,6 +15,7 @@ inline constexpr std::size_t most_shards = 10'000;
 inline constexpr std::size_t most_dimensions = 16;
 inline constexpr std::size_t longest_name = 4096;
 inline constexpr int deepest_json = 16;
+inline constexpr std::uint64_t largest_pipe = std::uint64_t{1} << 34;  // of standard input, kept on disk
 inline constexpr std::uint64_t largest_number = std::numeric_limits<std::int64_t>::max();
 
 struct Size {

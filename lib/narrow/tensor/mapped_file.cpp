@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +14,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/spin_lock.hpp"
 
 namespace narrow {
 
@@ -52,27 +55,31 @@ std::string open_problem(int reason) {
   }
 }
 
-void write_all(int file, std::span<const std::byte> bytes) {
+void write_all(int file, std::span<const std::byte> bytes, const std::string& what) {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0)
-      throw Error(std::string("standard input: cannot be kept in a temporary file: ") + std::strerror(errno) +
+      throw Error(what + ": cannot be kept in a temporary file: " + std::strerror(errno) +
                   "; set TMPDIR to a folder with more room");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
-int open_unnamed_file() {
+int open_unnamed_file(const std::string& what) {
   const char* folder = std::getenv("TMPDIR");
-  std::string name = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/narrow-stdin-XXXXXX";
+  std::string name = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/narrow-XXXXXX";
   const int file = mkostemp(name.data(), O_CLOEXEC);
   if (file < 0)
-    throw Error("standard input: no temporary file in " + quote_path(name.substr(0, name.rfind('/'))) + ": " +
+    throw Error(what + ": no temporary file in " + quote_path(name.substr(0, name.rfind('/'))) + ": " +
                 std::strerror(errno) + "; set TMPDIR to a folder that can be written");
   unlink(name.c_str());
   return file;
 }
+
+// Everything that is mapped, for message_at. No code that holds the lock touches mapped bytes.
+std::atomic_flag list_busy = ATOMIC_FLAG_INIT;
+MappedFile* first_mapped = nullptr;
 
 class Slice : public ByteSource {
  public:
@@ -95,11 +102,12 @@ class Slice : public ByteSource {
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path) {
+std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path, bool has_name) {
   Descriptor guard(file);
   struct stat about {};
   if (fstat(file, &about) != 0) fail(path, std::strerror(errno));
   std::shared_ptr<MappedFile> result(new MappedFile);
+  result->message_ = quote_path(path) + ": became shorter while it was read, or its disk failed";
   const auto size = static_cast<std::size_t>(about.st_size);
   if (size > 0) {
     void* place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
@@ -107,7 +115,13 @@ std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path) {
     result->bytes_ = {static_cast<const std::byte*>(place), size};
   }
   result->path_ = std::move(path);
-  result->file_ = guard.release();
+  result->mapped_ = true;
+  result->device_ = about.st_dev, result->inode_ = about.st_ino;
+  if (!has_name) result->file_ = guard.release();
+  const SpinLock lock(list_busy);
+  result->next_ = first_mapped;
+  if (first_mapped != nullptr) first_mapped->previous_ = result.get();
+  first_mapped = result.get();
   return result;
 }
 
@@ -122,29 +136,46 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (fstat(file.number, &about) != 0) fail(path, std::strerror(errno));
   if (S_ISDIR(about.st_mode)) fail(path, advice_for_folder(path));
   if (!S_ISREG(about.st_mode)) fail(path, "a pipe or a device, not a file; to read from a pipe give -");
-  return map(file.release(), path);
+  return map(file.release(), path, true);
 }
 
-std::shared_ptr<const MappedFile> MappedFile::standard_input() {
+std::shared_ptr<const MappedFile> MappedFile::standard_input(std::uint64_t most) {
   const std::string name = "standard input";
   struct stat about {};
   if (fstat(STDIN_FILENO, &about) != 0) throw Error(name + ": closed; give a file or pipe one in");
   if (isatty(STDIN_FILENO) == 1) throw Error(name + ": a terminal; give a file or pipe one in");
   if (S_ISDIR(about.st_mode)) throw Error(name + ": a folder; give a file or pipe one in");
+  if (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)) throw Error(name + ": a device; give a file or pipe one in");
   if (S_ISREG(about.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0) {
     const int copy = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (copy >= 0) return map(copy, name);
+    if (copy >= 0) return map(copy, name, false);
   }
-  Descriptor file(open_unnamed_file());
+  Descriptor file(open_unnamed_file(name));
   std::vector<std::byte> piece(std::size_t{1} << 20);
-  while (true) {
+  for (std::uint64_t all = 0;;) {
     const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw Error(name + ": " + std::strerror(errno));
     if (count == 0) break;
-    write_all(file.number, std::span(piece).first(static_cast<std::size_t>(count)));
+    all += static_cast<std::uint64_t>(count);
+    if (all > most)
+      throw Error(name + ": more than " + std::to_string(most) +
+                  " bytes came through a pipe; save them to a file and give that");
+    write_all(file.number, std::span(piece).first(static_cast<std::size_t>(count)), name);
   }
-  return map(file.release(), name);
+  return map(file.release(), name, false);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::copy_of(const ByteSource& source, std::uint64_t size) {
+  const std::string name = "data of " + std::to_string(size) + " bytes";
+  Descriptor file(open_unnamed_file(name));
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  for (std::uint64_t at = 0; at < size; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size - at)));
+    source.read(at, piece);
+    write_all(file.number, piece, name);
+  }
+  return map(file.release(), name, false);
 }
 
 std::shared_ptr<const MappedFile> MappedFile::in_memory(std::vector<std::byte> bytes, std::string path) {
@@ -156,17 +187,40 @@ std::shared_ptr<const MappedFile> MappedFile::in_memory(std::vector<std::byte> b
 }
 
 MappedFile::~MappedFile() {
-  if (file_ < 0) return;
+  if (!mapped_) return;
+  {
+    const SpinLock lock(list_busy);
+    (previous_ != nullptr ? previous_->next_ : first_mapped) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  close(file_);
+  if (file_ >= 0) close(file_);
+}
+
+std::int64_t MappedFile::bytes_left() const noexcept {
+  struct stat about {};
+  if ((file_ >= 0 ? fstat(file_, &about) : stat(path_.c_str(), &about)) != 0) return -1;
+  return about.st_dev == device_ && about.st_ino == inode_ ? about.st_size : -1;
 }
 
 void MappedFile::check() const {
-  if (file_ < 0) return;
-  struct stat about {};
-  if (fstat(file_, &about) == 0 && static_cast<std::uint64_t>(about.st_size) >= bytes_.size()) return;
-  fail(path_, "became shorter while it was read (" + std::to_string(about.st_size) + " of " +
-                  std::to_string(bytes_.size()) + " bytes are left)");
+  const std::int64_t left = mapped_ ? bytes_left() : -1;
+  if (left < 0 || static_cast<std::uint64_t>(left) >= bytes_.size()) return;
+  fail(path_, "became shorter while it was read (" + std::to_string(left) + " of " + std::to_string(bytes_.size()) +
+                  " bytes are left)");
+}
+
+void MappedFile::forget() const {
+  if (mapped_ && !bytes_.empty()) (void)madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
+const char* MappedFile::message_at(const void* address) noexcept {
+  const SpinLock lock(list_busy);
+  const auto* at = static_cast<const std::byte*>(address);
+  for (const MappedFile* file = first_mapped; file != nullptr; file = file->next_)
+    if (!file->bytes_.empty() && at >= file->bytes_.data() && at < file->bytes_.data() + file->bytes_.size())
+      return file->message_.c_str();
+  return nullptr;
 }
 
 std::shared_ptr<const ByteSource> slice(std::shared_ptr<const MappedFile> file, std::uint64_t begin,

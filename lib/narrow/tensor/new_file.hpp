@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,7 +12,9 @@ namespace narrow {
 
 // The data go to a temporary file beside the target: one without a name where the file system can do that, so that even
 // a killed process leaves nothing, else PATH.tmpN. A target that is a device or a pipe (/dev/null) is written directly.
-// A symbolic link stays, and the file that it names is replaced. Throws Error with the file and the reason.
+// A symbolic link stays, and the file that it names is replaced or made. Throws Error with the file and the reason.
+// A finished file outlives a power cut: data and name are on the disk before finish() returns, unless the environment
+// has NARROW_NO_SYNC=1.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -23,8 +26,12 @@ class NewFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void finish();  // gives the file its name; without it nothing changes
 
+  // Removes the temporary files that have names. Async-signal-safe, for a handler that ends the process next.
+  static void remove_temporaries() noexcept;
+
  private:
-  void flush();
+  void write_out(std::span<const std::byte> bytes);
+  void set_temporary(std::string name);
   void open_temporary();
   [[noreturn]] void fail(int reason);
 
@@ -34,7 +41,10 @@ class NewFile {
   int file_ = -1;
   bool direct_ = false;   // a device or a pipe
   bool unnamed_ = false;  // has no name before finish()
+  bool syncs_ = true;
+  std::uint64_t written_ = 0, started_ = 0;  // bytes given to the system, and of them those on their way to the disk
   std::vector<std::byte> buffer_;
+  NewFile* next_ = nullptr;  // in the list of those with a named temporary
 };
 
 }  // namespace narrow

@@ -21,14 +21,15 @@ bool is_torch(const std::vector<ZipMember>& members) {
 }
 
 // The first bytes of a member, for its header. Stored ones are looked at where they lie: their checksum can wait.
-std::vector<std::byte> beginning_of(const MappedFile& file, const ZipMember& member, const ByteSource& source) {
+// Deflated ones come from a source of their own: the state of an inflating stream takes 40 KiB, and there may be many.
+std::vector<std::byte> beginning_of(const std::shared_ptr<const MappedFile>& file, const ZipMember& member) {
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(member.size, longest_npy_beginning));
   if (!member.deflated) {
-    const std::span<const std::byte> bytes = file.bytes().subspan(member.begin, count);
+    const std::span<const std::byte> bytes = file->bytes().subspan(member.begin, count);
     return {bytes.begin(), bytes.end()};
   }
   std::vector<std::byte> bytes(count);
-  source.read(0, bytes);
+  member_source(file, member)->read(0, bytes);
   return bytes;
 }
 
@@ -49,7 +50,7 @@ TensorFile read_npz(std::shared_ptr<const MappedFile> file) {
       if (!is_npy) throw Error("is no .npy; archives of numpy.savez are read");
       if (!member.problem.empty()) throw Error(member.problem);
       const std::shared_ptr<const ByteSource> source = member_source(file, member);
-      const NpyHeader header = parse_npy(beginning_of(*file, member, *source), member.size);
+      const NpyHeader header = parse_npy(beginning_of(file, member), member.size);
       result.tensors.push_back(npy_tensor(header, name, skip_bytes(source, header.data_start)));
     } catch (const Error& error) {
       const std::string where = "member " + quote(member.name) + (is_npy ? ": " : " "), what = error.what();

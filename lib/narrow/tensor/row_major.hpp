@@ -5,8 +5,8 @@
 
 namespace narrow {
 
-// The tensor itself where its order is already that of C. Bytes that are not mapped are read into memory first, because
-// the order of Fortran jumps back and forth in them.
+// The tensor itself where its order is already that of C. Bytes that are not mapped are copied first (large ones to a
+// temporary file without a name), because the order of Fortran jumps back and forth in them.
 Tensor row_major(const Tensor& tensor);
 
 // The indices of a flat index in C order.
