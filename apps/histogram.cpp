@@ -8,6 +8,7 @@
 #include "histogram_plot.hpp"
 #include "json_value.hpp"
 #include "narrow/plot/draw.hpp"
+#include "narrow/report/escape.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
@@ -72,7 +73,7 @@ std::string to_csv(const std::vector<Counted>& all) {
   std::string out = "file,tensor,exponent,negative,positive\n";
   for (const Counted& c : all)
     for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
-      out += csv_field(c.file) + "," + csv_field(c.tensor) + "," +
+      out += narrow::csv_field(c.file) + "," + narrow::csv_field(c.tensor) + "," +
              (exponent.is_string() ? exponent.get<std::string>() : exponent.dump()) + "," +
              std::to_string(counts.negative) + "," + std::to_string(counts.positive) + "\n";
     });
