@@ -54,7 +54,7 @@ std::string html_with_powers(std::string_view text) {
 
 std::string escaped_markdown(std::string_view text) {
   std::string out;
-  for (const char c : visible(text, "\n\t")) {
+  for (const char c : visible(text, "\n")) {
     if (c == '|' || c == '\\') out += {'\\', c};
     else if (c == '\n') out += " ";
     else if (c == '<') out += "&lt;";
