@@ -23,10 +23,7 @@ std::string_view trimmed(std::string_view text) {
 // control characters before it looks for a scheme, reads \ as /, takes // as another host, and resolves entities; an
 // address with any of these is shown as the text that it is.
 bool is_link(std::string_view to) {
-  const auto odd = [](char c) {
-    return c <= ' ' || c == '\\' || c == '<' || c == '>' || c == '"' || c == '\'' || c == 0x7F;
-  };
-  if (to.empty() || std::any_of(to.begin(), to.end(), odd) || narrow::visible(to) != to) return false;
+  if (to.empty() || to.find_first_of(" \\<>\"'") != std::string_view::npos || narrow::visible(to) != to) return false;
   if (to.starts_with("https://") || to.starts_with("http://")) return true;
   return to[0] != '/' && to.find(':') == std::string_view::npos && to.find("&#") == std::string_view::npos &&
          to.find("&colon") == std::string_view::npos;

@@ -27,8 +27,8 @@ TEST_CASE("notebook: marks within a line") {
 
 TEST_CASE("notebook: a link to a lesson leads to its page and no link leads to a script") {
   CHECK(inline_html("[next](02_rounding.cpp)") == "<a href=\"02_rounding.html\">next</a>");
-  for (const char* to :
-       {"https://example.org/a?b=c#d", "http://example.org", "#place", "folder/page.html", "../data/x.csv"})
+  for (const char* to : {"https://example.org/a?b=c#d", "http://example.org", "#place",
+                         "folder/gr\xC3\xBC\xC3\x9F.html", "../data/x.csv"})
     CHECK(inline_html("[x](" + std::string(to) + ")").starts_with("<a href=\""));
   // Schemes, also with what browsers drop or read as something else; another host without a scheme.
   for (const char* to : {"javascript:alert",

@@ -20,15 +20,15 @@ std::string rgb(const Paint& paint) {
 
 char digit(int value) { return static_cast<char>('0' + value); }
 
-// Letters, digits and blanks as they are, every other byte by its number, which a text in double quotes allows: nothing
-// is left that could end the text, be replaced in it (`..`, $, @) or be read as a comment. A backslash in front makes a
-// letter of a sign of gnuplot's enhanced text.
+// Letters and blanks as they are, every other byte by its octal number, which a text in double quotes allows: nothing
+// is left that could end the text, be replaced in it (`..`, $, @) or be read as a comment, and no digit that a number
+// before it (\072 reads a fourth) would take. A backslash in front makes a letter of a sign of gnuplot's enhanced text.
 std::string text_of(const TextShape& t) {
   std::string out = "\"";
   const auto put = [&](std::string_view bytes) {
     for (const char c : bytes) {
       const auto byte = static_cast<unsigned char>(c);
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ' ';
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ';
       if (plain) out += c;
       else out += {'\\', digit(byte >> 6), digit(byte >> 3 & 7), digit(byte & 7)};
     }
