@@ -1,6 +1,5 @@
 // Files through the tensor passes, as ratios to `cat FILE > /dev/null` in the same run. The files are warm in the
 // cache.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "command.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/base/random.hpp"
+#include "narrow/plot/process.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/tensor/compare_tensors.hpp"
 #include "narrow/tensor/tensor_file.hpp"
@@ -85,9 +85,9 @@ double seconds(const std::function<void()>& work) {
 
 // cat FILE.. > /dev/null, as a process of its own.
 void cat(const std::vector<std::string>& files) {
-  std::string command = "cat";
-  for (const std::string& file : files) command += " '" + file + "'";
-  if (std::system((command + " > /dev/null").c_str()) != 0) throw narrow::Error("bench: cannot run cat");
+  std::vector<std::string> words = {"sh", "-c", "exec cat \"$@\" > /dev/null", "cat"};
+  words.insert(words.end(), files.begin(), files.end());
+  if (narrow::run_process(words, "", 3600).status != 0) throw narrow::Error("bench: cannot run cat");
 }
 
 struct Job {

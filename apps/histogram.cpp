@@ -8,6 +8,7 @@
 #include "histogram_plot.hpp"
 #include "json_value.hpp"
 #include "narrow/plot/draw.hpp"
+#include "narrow/report/escape.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "progress.hpp"
@@ -68,11 +69,13 @@ Json to_json(const std::vector<Counted>& all) {
   return list;
 }
 
-std::string to_csv(const std::vector<Counted>& all) {
+// for_eyes: it goes to a terminal or a pipe, and names are visible() there; a file has them as they are.
+std::string to_csv(const std::vector<Counted>& all, bool for_eyes) {
+  const auto name = [&](const std::string& text) { return narrow::csv_field(for_eyes ? printable(text) : text); };
   std::string out = "file,tensor,exponent,negative,positive\n";
   for (const Counted& c : all)
     for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
-      out += csv_field(c.file) + "," + csv_field(c.tensor) + "," +
+      out += name(c.file) + "," + name(c.tensor) + "," +
              (exponent.is_string() ? exponent.get<std::string>() : exponent.dump()) + "," +
              std::to_string(counts.negative) + "," + std::to_string(counts.positive) + "\n";
     });
@@ -169,7 +172,7 @@ int run(const Options& options) {
   for (const ChosenFile& file : files) print_error(left_out_text(file));
 
   if (options.output)
-    write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all));
+    write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all, false));
   if (options.json) {
     print(json_text(to_json(all)));
   } else if (bars) {
@@ -185,7 +188,7 @@ int run(const Options& options) {
       print(bar_chart(c.counts, formats.plain, blocks, terminal_width(1), colour));
     }
   } else if (!options.output) {
-    print(to_csv(all));
+    print(to_csv(all, true));
   }
   return 0;
 }
@@ -201,7 +204,8 @@ Action declare(Arguments& arguments) {
   arguments.flag("--total", options->total, "all tensors of a file together");
   arguments.flag("--per-tensor", options->per_tensor,
                  "a picture has a row of panels for each tensor, up to 64 (else more than 6 are pooled)");
-  arguments.option("-o,--output", options->output, "FILE", "write the counts to this .csv file, or draw them: .png, .svg");
+  arguments.option("-o,--output", options->output, "FILE",
+                   "write the counts to this .csv file, or draw them: .png, .svg");
   arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
@@ -209,7 +213,8 @@ Action declare(Arguments& arguments) {
 
 }  // namespace
 
-const Command histogram_command{"histogram", "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
+const Command histogram_command{"histogram",
+                                "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
                                 "narrow histogram grads.safetensors --tensors attn -o binades.svg", declare};
 
 }  // namespace app

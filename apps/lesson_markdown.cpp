@@ -19,9 +19,14 @@ std::string_view trimmed(std::string_view text) {
 
 // ---- Within a line ----
 
-// Only what a page may point to: other pages, places, files beside it.
+// Only what a page may point to: pages of the web, places in this one, files beside it. A browser drops blanks and
+// control characters before it looks for a scheme, reads \ as /, takes // as another host, and resolves entities; an
+// address with any of these is shown as the text that it is.
 bool is_link(std::string_view to) {
-  return to.starts_with("https://") || to.starts_with("http://") || to.find(':') == std::string_view::npos;
+  if (to.empty() || to.find_first_of(" \\<>\"'") != std::string_view::npos || narrow::visible(to) != to) return false;
+  if (to.starts_with("https://") || to.starts_with("http://")) return true;
+  return to[0] != '/' && to.find(':') == std::string_view::npos && to.find("&#") == std::string_view::npos &&
+         to.find("&colon") == std::string_view::npos;
 }
 
 class Inline {

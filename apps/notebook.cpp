@@ -7,6 +7,7 @@
 #include "lesson_html.hpp"
 #include "lesson_ipynb.hpp"
 #include "lesson_run.hpp"
+#include "narrow/text/quote.hpp"
 #include "terminal.hpp"
 #include "write_file.hpp"
 
@@ -60,7 +61,7 @@ int finish(const std::vector<ReadyFile>& files, const Options& options, std::siz
   }
   if (options.json) print(json_text({{"files", list}, {"pictures", pictures}, {"statements", statements}}));
   else
-    for (const ReadyFile& file : files) print(file.path + "\n");
+    for (const ReadyFile& file : files) print(narrow::visible(file.path) + "\n");
   return 0;
 }
 
@@ -79,7 +80,8 @@ int run(const Options& options) {
     throw narrow::Error("-o: " + output + " ends in neither .ipynb nor .html, and is no folder");
   const Lesson lesson = read_lesson(options.files[0]);
   if (folder) make_folder(output);
-  if (is_terminal(2)) print_error((options.program ? "running " : "compiling and running ") + lesson.path + "\n");
+  if (is_terminal(2))
+    print_error((options.program ? "running " : "compiling and running ") + narrow::visible(lesson.path) + "\n");
   const LessonRun ran = run_lesson(
       lesson, {options.program.value_or(""), options.compiler.value_or(""), words_of(options.flags.value_or(""))});
   if (!ran.fault.what.empty()) return report_fault(lesson, ran.fault);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "narrow/text/quote.hpp"
 #include "terminal.hpp"
 
 namespace app {
@@ -59,8 +60,8 @@ void Progress::draw(std::uint64_t done, Clock::time_point now) {
   const auto filled = static_cast<std::size_t>(part * width);
   const std::string rest(static_cast<std::size_t>(width) - filled, '-');
   write_all(file_,
-            "\r\033[K" + label_ + " [" + paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail +
-                       (note_.empty() ? "" : "  " + note_));
+            "\r\033[K" + narrow::visible(label_) + " [" + paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail +
+                       (note_.empty() ? "" : "  " + narrow::visible(note_)));
   drawn_ = true;
 }
 

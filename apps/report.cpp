@@ -115,11 +115,11 @@ narrow::Page page_of(const Options& options) {
   page.title = "What number formats do to training";
   page.introduction =
       "Each line is the answer to one question, measured with bit-exact models of the formats and of the hardware; a "
-      "click leads to the picture, the numbers and the command that makes them again. Under each line stands whose data "
+      "click leads to the picture, the numbers and the command that makes them again. Under each line stands whose "
+      "data "
       "it is about.";
   page.made_by = std::string("Made by narrow ") + narrow::version + ": narrow report" + settings + effort_text +
-                 (options.only ? " --only " + *options.only : "") +
-                 ". The same command gives the same numbers.";
+                 (options.only ? " --only " + *options.only : "") + ". The same command gives the same numbers.";
   return page;
 }
 
@@ -129,7 +129,9 @@ void print_line(const Answer& answer) {
   const narrow::PageSection& s = answer.section;
   print(paint(s.name, Colour::bold, colour) + "  " +
         paint(narrow::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "  " +
-        (s.failure.empty() ? s.finding : paint("failed: " + s.failure, Colour::red, colour)) + "\n");
+        (s.failure.empty() ? narrow::visible(s.finding)
+                           : paint(narrow::visible("failed: " + s.failure), Colour::red, colour)) +
+        "\n");
   flush_output();
 }
 
@@ -160,7 +162,7 @@ int run(const Options& options) {
   for (const ReadyFile& file : files) write_file(file.path, file.content);
   const std::string path = std::filesystem::absolute(files.back().path).lexically_normal().string();
   if (options.json) print(json_text({{"page", path}, {"failed", failed}, {"experiments", summary}}));
-  else print("\nthe page: " + path + "\n");
+  else print("\nthe page: " + narrow::visible(path) + "\n");
   return failed ? 1 : 0;
 }
 
@@ -177,7 +179,8 @@ Action declare(Arguments& arguments) {
 
 }  // namespace
 
-const Command report_command{"report", "all experiments as one page with pictures, findings first",
-                             "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", declare};
+const Command report_command{
+    "report", "all experiments as one page with pictures, findings first",
+    "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", declare};
 
 }  // namespace app

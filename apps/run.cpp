@@ -4,6 +4,7 @@
 
 #include "experiment_run.hpp"
 #include "narrow/report/table_writers.hpp"
+#include "narrow/text/quote.hpp"
 #include "terminal.hpp"
 #include "write_file.hpp"
 
@@ -37,8 +38,8 @@ std::vector<ReadyFile> pictures(const analysis::Experiment& experiment, const an
 
 void show_tables(const analysis::Outcome& outcome) {
   for (const narrow::Table& table : outcome.tables) {
-    print("\n" + paint(table.title, Colour::bold, use_colour(1)) + "\n" + narrow::to_text(table));
-    if (!table.note.empty()) print(table.note + "\n");
+    print("\n" + paint(narrow::visible(table.title), Colour::bold, use_colour(1)) + "\n" + narrow::to_text(table));
+    if (!table.note.empty()) print(narrow::visible(table.note) + "\n");
   }
 }
 
@@ -70,11 +71,11 @@ int run(const Options& options) {
     print(json_text(outcome_json(experiment, parameters, outcome)));
     return 0;
   }
-  print(paint(outcome.finding, Colour::bold, use_colour(1)) + "\n");
-  print("Data: " + outcome.data.text + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) + ".\n");
-  for (const std::string& note : outcome.notes) print(note + "\n");
+  print(paint(narrow::visible(outcome.finding), Colour::bold, use_colour(1)) + "\n");
+  print("Data: " + narrow::visible(outcome.data.text) + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) + ".\n");
+  for (const std::string& note : outcome.notes) print(narrow::visible(note) + "\n");
   if (options.show || !options.folder) show_tables(outcome);
-  if (options.folder) print("\nwritten to " + *options.folder + "\n");
+  if (options.folder) print("\nwritten to " + narrow::visible(*options.folder) + "\n");
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "json_value.hpp"
 #include "narrow/array/blocks.hpp"
 #include "narrow/array/histogram.hpp"
+#include "narrow/report/escape.hpp"
 #include "narrow/scale/gradient_model.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/tensor/chunks.hpp"
@@ -440,8 +441,8 @@ std::string to_json(const std::vector<Column>& columns, const narrow::OverflowMo
 std::string to_csv(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
   std::string text = "step";
   for (const Column& c : columns) {
-    text += "," + c.name + " scale," + c.name + " skipped";
-    if (c.trace.estimated != 0) text += "," + c.name + " estimated";
+    text += "," + narrow::csv_field(c.name + " scale") + "," + narrow::csv_field(c.name + " skipped");
+    if (c.trace.estimated != 0) text += "," + narrow::csv_field(c.name + " estimated");
   }
   text += "\n";
   for (std::size_t i = 0; i < steps.size(); ++i) {

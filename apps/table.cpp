@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "narrow/report/escape.hpp"
 #include "terminal.hpp"
 
 namespace app {
@@ -13,11 +14,8 @@ std::string padded(const std::string& text, const std::string& painted, std::siz
   return last ? painted : painted + space;  // no spaces at the ends of lines
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
+// A cell holds names of files and tensors: one line, and nothing but text.
+std::string seen(const Cell& cell) { return narrow::visible(cell.text); }
 
 }  // namespace
 
@@ -25,7 +23,7 @@ std::string Table::to_text(bool colour, std::size_t indent) const {
   std::vector<std::size_t> width;
   for (const std::string& title : header) width.push_back(title.size());
   for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].text.size());
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], seen(row[i]).size());
 
   const auto line = [&](const auto& cell_text, const auto& cell_painted) {
     std::string out(indent, ' ');
@@ -38,8 +36,8 @@ std::string Table::to_text(bool colour, std::size_t indent) const {
   std::string out = line([&](std::size_t i) { return header[i]; },
                          [&](std::size_t i) { return paint(header[i], Colour::dim, colour); });
   for (const auto& row : rows)
-    out += line([&](std::size_t i) { return row[i].text; },
-                [&](std::size_t i) { return colour ? row[i].painted : row[i].text; });
+    out += line([&](std::size_t i) { return seen(row[i]); },
+                [&](std::size_t i) { return colour && seen(row[i]) == row[i].text ? row[i].painted : seen(row[i]); });
   return out;
 }
 
@@ -52,7 +50,7 @@ std::string Table::to_markdown() const {
   out += "\n" + rule + "\n";
   for (const auto& row : rows) {
     out += "|";
-    for (const Cell& cell : row) out += " " + escaped(cell.text) + " |";
+    for (const Cell& cell : row) out += " " + narrow::escaped_markdown(cell.text) + " |";
     out += "\n";
   }
   return out;

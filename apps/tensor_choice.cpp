@@ -77,9 +77,43 @@ bool is_tensor_file(const fs::path& path) {
   return ending == ".safetensors" || ending == ".npy" || ending == ".npz";
 }
 
+// regcomp() recurses once a bracket and writes a repetition out, x{9}{9} as 81 of x: what it is given is bounded
+// before. Back references are no part of POSIX extended expressions, and searching for them takes time without a bound.
+void check_bounds(const std::string& pattern) {
+  constexpr std::size_t longest = 500, most_open = 50, most_written = 2000;
+  const auto refuse = [&](const std::string& why) {
+    throw narrow::Error("--tensors: " + narrow::quote(pattern) + " " + why + "; for example 'attn.*weight'");
+  };
+  if (pattern.size() > longest) refuse("is longer than " + std::to_string(longest) + " characters");
+  if (pattern.find('\0') != std::string::npos) refuse("has a byte 0 in it");
+  std::size_t open = 0, copies = 1;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\') {
+      if (++i < pattern.size() && pattern[i] >= '1' && pattern[i] <= '9') refuse("refers back to a group");
+    } else if (c == '(') {
+      if (++open > most_open) refuse("nests more than " + std::to_string(most_open) + " groups");
+    } else if (c == ')') {
+      open -= open > 0 ? 1 : 0;
+    } else if (c == '{') {
+      std::size_t count = 0, largest = 1;
+      for (++i; i < pattern.size() && pattern[i] != '}'; ++i) {
+        const bool digit = pattern[i] >= '0' && pattern[i] <= '9';
+        count =
+            digit ? std::min<std::size_t>(10 * count + static_cast<std::size_t>(pattern[i] - '0'), most_written) : 0;
+        largest = std::max(largest, count);
+      }
+      copies *= largest;
+      if (copies * pattern.size() > most_written)
+        refuse("is longer than " + std::to_string(most_written) + " characters when its repetitions are written out");
+    }
+  }
+}
+
 }  // namespace
 
 NamePattern::NamePattern(const std::string& pattern) {
+  check_bounds(pattern);
   auto regex = std::make_unique<regex_t>();
   if (const int code = regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {
     char reason[200] = {};

@@ -14,7 +14,7 @@ namespace app {
 // A POSIX extended regular expression that a name contains. (std::regex recurses once a character.)
 class NamePattern {
  public:
-  explicit NamePattern(const std::string& pattern);  // throws narrow::Error
+  explicit NamePattern(const std::string& pattern);  // throws narrow::Error; also for one that costs without a bound
   bool matches(const std::string& name) const;
 
  private:

@@ -31,22 +31,4 @@ std::string count_text(std::uint64_t part, std::uint64_t whole) {
   return std::to_string(part) + " (" + share_text(static_cast<double>(part) / static_cast<double>(whole)) + ")";
 }
 
-std::string printable(std::string_view text) {
-  constexpr const char* digits = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) out += c;
-    else out += std::string("\\x") + digits[byte >> 4] + digits[byte & 15];
-  }
-  return out;
-}
-
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 }  // namespace app

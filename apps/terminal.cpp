@@ -3,10 +3,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "narrow/text/quote.hpp"
 
 namespace app {
 namespace {
@@ -18,32 +21,42 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// The length of the UTF-8 sequence at the front; 0 when it is broken. Overlong forms pass: they only look odd.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = byte(0) < 0x80   ? 1
-                             : byte(0) < 0xC2 ? 0
-                             : byte(0) < 0xE0 ? 2
-                             : byte(0) < 0xF0 ? 3
-                             : byte(0) < 0xF5 ? 4
-                                              : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  return length;
+constexpr std::string_view reset = "\033[0m";
+
+constexpr std::string_view sequence(Colour colour) {
+  switch (colour) {
+    case Colour::plain: break;
+    case Colour::bold: return "\033[1m";
+    case Colour::dim: return "\033[2m";
+    case Colour::red: return "\033[31m";
+    case Colour::green: return "\033[32m";
+    case Colour::blue: return "\033[94m";  // plain blue is unreadable on black
+    case Colour::yellow: return "\033[33m";
+  }
+  return reset;
 }
 
-// What a user typed may hold line ends, escape sequences or broken UTF-8: each such byte becomes a question mark.
-std::string one_line(std::string_view text) {
-  std::string line;
+// The length of a sequence that paint() writes, at the front of the text; 0 when it is none.
+std::size_t own_sequence(std::string_view text) {
+  for (int c = 0; c <= static_cast<int>(Colour::yellow); ++c)
+    if (const std::string_view own = sequence(static_cast<Colour>(c)); text.starts_with(own)) return own.size();
+  return 0;
+}
+
+// The last door: whatever a command forgot to quote, only text, our own line ends and our own colours go out.
+std::string gated(std::string_view text, int file) {
+  const bool colour = text.find('\033') != std::string_view::npos && use_colour(file);
+  std::string out;
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    if (length == 0 || first < 0x20 || first == 0x7F) line += '?';
-    else line += text.substr(0, length);
-    text.remove_prefix(length == 0 ? 1 : length);
+    const std::size_t own = colour ? own_sequence(text) : 0;
+    out += text.substr(0, own);
+    text.remove_prefix(own);
+    if (own > 0) continue;
+    const std::size_t next = colour ? std::min(text.find('\033', 1), text.size()) : text.size();
+    out += narrow::visible(text.substr(0, next), "\n");
+    text.remove_prefix(next);
   }
-  return line;
+  return out;
 }
 
 }  // namespace
@@ -63,33 +76,27 @@ int terminal_width(int file) {
 
 std::string paint(std::string_view text, Colour colour, bool enabled) {
   if (!enabled || colour == Colour::plain || text.empty()) return std::string(text);
-  const char* code = "0";
-  switch (colour) {
-    case Colour::plain: break;
-    case Colour::bold: code = "1"; break;
-    case Colour::dim: code = "2"; break;
-    case Colour::red: code = "31"; break;
-    case Colour::green: code = "32"; break;
-    case Colour::blue: code = "94"; break;  // plain blue is unreadable on black
-    case Colour::yellow: code = "33"; break;
-  }
-  return "\033[" + std::string(code) + "m" + std::string(text) + "\033[0m";
+  return std::string(sequence(colour)) + narrow::visible(text, "\n") + std::string(reset);
 }
 
 void print(std::string_view text) {
   if (output_error != 0) return;
+  const std::string inert = gated(text, 1);
   errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) output_error = errno != 0 ? errno : EIO;
+  if (std::fwrite(inert.data(), 1, inert.size(), stdout) != inert.size()) output_error = errno != 0 ? errno : EIO;
 }
 
-void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void print_error(std::string_view text) {
+  const std::string inert = gated(text, 2);
+  std::fwrite(inert.data(), 1, inert.size(), stderr);
+}
 
 void complain(std::string_view message) {
   // The front says what was asked, the back what is accepted: when both do not fit, the middle goes.
   constexpr std::size_t front = 200, back = 1200;
-  std::string text = one_line(message);
+  std::string text = narrow::visible(message);
   if (text.size() > front + back) text = text.substr(0, front) + " ... " + text.substr(text.size() - back);
-  print_error("narrow: " + one_line(text) + "\n");
+  print_error("narrow: " + text + "\n");
 }
 
 void flush_output() {

@@ -12,8 +12,9 @@ bool is_terminal(int file);
 bool use_colour(int file);     // a terminal, and NO_COLOR is not set
 int terminal_width(int file);  // columns; 0 when it is no terminal
 
-std::string paint(std::string_view text, Colour colour, bool enabled);
+std::string paint(std::string_view text, Colour colour, bool enabled);  // what is in it is text and steers nothing
 
+// Both pass text, line ends and the colours of paint() where the file shows colours; all else comes out visible().
 void print(std::string_view text);        // to standard output
 void print_error(std::string_view text);  // to standard error
 void complain(std::string_view message);  // "narrow: message" on standard error, always one readable line

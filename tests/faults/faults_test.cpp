@@ -71,7 +71,7 @@ Result run(const Case& c, const std::string& inputs, const std::string& fault, c
   std::vector<std::string> words = c.arguments;
   for (std::string& word : words) word = with(with(word, "OUT", out.path()), "IN/", inputs + "/");
   test::RunOptions options;
-  options.environment = {{"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}};
+  options.environment = {{"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}, {"NARROW_NO_SYNC", "0"}};
   if (!fault.empty()) options.environment.emplace_back("NARROW_FAULT", fault);
   if (!counts.empty()) options.environment.emplace_back("NARROW_FAULT_COUNTS", counts);
   Result result{test::narrow(words, options), files_in(out.path())};

@@ -27,7 +27,37 @@ TEST_CASE("notebook: marks within a line") {
 
 TEST_CASE("notebook: a link to a lesson leads to its page and no link leads to a script") {
   CHECK(inline_html("[next](02_rounding.cpp)") == "<a href=\"02_rounding.html\">next</a>");
-  CHECK(inline_html("[x](javascript:alert)").find("<a") == std::string::npos);
+  for (const char* to : {"https://example.org/a?b=c#d", "http://example.org", "#place",
+                         "folder/gr\xC3\xBC\xC3\x9F.html", "../data/x.csv"})
+    CHECK(inline_html("[x](" + std::string(to) + ")").starts_with("<a href=\""));
+  // Schemes, also with what browsers drop or read as something else; another host without a scheme.
+  for (const char* to : {"javascript:alert",
+                         "JaVaScRiPt:alert",
+                         " javascript:alert",
+                         "java\tscript:alert",
+                         "java\nscript:alert",
+                         "\x01javascript:alert",
+                         "java\xE2\x80\x8Bscript:alert",
+                         "javascript&colon;alert",
+                         "javascript&#58;alert",
+                         "data:text/html,x",
+                         "vbscript:x",
+                         "file:///etc/passwd",
+                         "//host/x",
+                         "\\\\host\\x",
+                         "/\\host",
+                         "/etc/passwd",
+                         "https:javascript",
+                         "x\"onclick=",
+                         "mailto:a",
+                         "\u202Ehttps://a",
+                         ""}) {
+    CAPTURE(to);
+    const std::string html = inline_html("[x](" + std::string(to) + ")");
+    CHECK(html.find("<a") == std::string::npos);
+    CHECK(html.starts_with("[x]("));  // shown as text
+    CHECK(inline_html("![x](" + std::string(to) + ")").find('<') == std::string::npos);
+  }
 }
 
 TEST_CASE("notebook: no HTML passes through") {

@@ -9,6 +9,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "narrow/base/error.hpp"
 
@@ -50,6 +53,35 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
+
+// An empty entry of PATH is the folder in which one stands, and so is a point.
+TEST_CASE("plot: no program of the working folder is run for an entry of PATH that is not absolute") {
+  namespace fs = std::filesystem;
+  const fs::path before = fs::current_path(),
+                 folder = fs::temp_directory_path() / ("narrow_path_" + std::to_string(getpid()));
+  const std::string path = getenv("PATH");
+  fs::create_directories(folder / "sub");
+  for (const char* name : {"planted", "sub/planted"}) {
+    std::ofstream(folder / name) << "#!/bin/sh\necho planted\n";
+    fs::permissions(folder / name, fs::perms::owner_all);
+  }
+  fs::current_path(folder);
+  for (const std::string& entries :
+       {":" + path, path + ":", path + "::/bin", ".:" + path, "sub:" + path, "./sub:" + path}) {
+    CAPTURE(entries);
+    setenv("PATH", entries.c_str(), 1);
+    CHECK(!is_on_path("planted"));
+    CHECK_THROWS_AS(run_process({"planted"}, "", 20), Error);
+    CHECK(run_process({"sh", "-c", "planted || echo none"}, "", 20).out == "none\n");  // nor by what is run
+    CHECK(run_process({"./planted"}, "", 20).out == "planted\n");                      // a place is a place
+  }
+  setenv("PATH", (path + ":" + (folder / "sub").string()).c_str(), 1);
+  CHECK(run_process({"planted"}, "", 20).out == "planted\n");
+  CHECK(!is_on_path("sub"));  // a folder is no program
+  setenv("PATH", path.c_str(), 1);
+  fs::current_path(before);
+  fs::remove_all(folder);
+}
 
 TEST_CASE("plot: a program gets its input and gives its output whatever their size") {
   const std::string large(3'000'000, 'x');

@@ -4,42 +4,21 @@
 
 #include "narrow/plot/draw.hpp"
 #include "narrow/plot/layout.hpp"
+#include "narrow/plot/process.hpp"
 #include "plots.hpp"
+#include "xml.hpp"
 
 using namespace test;
 
 namespace {
 
-// Whether every element that is opened is closed in order, and every & starts an entity. Enough of XML for what is
-// written here: attributes in double quotes, no comments.
 bool is_well_formed(const std::string& xml) {
-  std::vector<std::string> open;
-  for (std::size_t i = 0; i < xml.size(); ++i) {
-    if (xml[i] == '&') {
-      const std::size_t end = xml.find(';', i);
-      if (end == std::string::npos || end - i > 6) return false;
-    }
-    if (xml[i] == '>') return false;
-    if (xml[i] != '<') continue;
-    std::size_t end = i + 1;
-    bool quoted = false;
-    while (end < xml.size() && (quoted || xml[end] != '>')) {
-      if (xml[end] == '"') quoted = !quoted;
-      if (xml[end] == '<') return false;
-      ++end;
-    }
-    if (end == xml.size()) return false;
-    const std::string tag = xml.substr(i + 1, end - i - 1);
-    if (tag[0] == '?') {
-    } else if (tag[0] == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return false;
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(tag.substr(0, tag.find(' ')));
-    }
-    i = end;
+  try {
+    (void)xml_text(xml);
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
   }
-  return open.empty();
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -48,16 +27,24 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 TEST_CASE("plot: SVG is well formed whatever the texts are") {
   CHECK(!is_well_formed("<a><b></a></b>"));
-  CHECK(!is_well_formed("<a>&</a>"));
+  for (const char* bad : {"<a>&</a>", "<a>]]></a>", "<a>\x01</a>", "<a>\uFFFE</a>", "<a b=\"<\"></a>"})
+    CHECK(!is_well_formed(bad));
   for (const Plot& plot : all_kinds()) {
     CAPTURE(plot.name);
     CHECK(is_well_formed(to_svg_file(lay_out(plot))));
     CHECK(is_well_formed(draw_inline(plot)));
   }
   Plot odd = all_kinds()[1];
-  odd.panels[0].series[0].name = "</text><script>\xFF\x01";
+  odd.panels[0].series[0].name = "</text><script>\xFF\x01]]>\uFFFE\uFFFF\xED\xA0\x80 --> <![CDATA[ &x; \u202E";
   CHECK(is_well_formed(draw_inline(odd)));
   CHECK(!contains(draw_inline(odd), "<script>"));
+  odd.title = odd.subtitle = odd.alt = odd.panels[0].series[0].name;
+  const std::string file = to_svg_file(lay_out(odd));
+  CHECK(is_well_formed(file));
+  if (!is_on_path("python3")) return;
+  const Finished ran = run_process(
+      {"python3", "-c", "import sys, xml.etree.ElementTree as t; t.fromstring(sys.stdin.buffer.read())"}, file, 60);
+  CHECK_MESSAGE(ran.status == 0, ran.err);
 }
 
 TEST_CASE("plot: a picture on a page takes its colours from the page and a file has its own") {

@@ -1,6 +1,7 @@
 #include "narrow/dot/relations.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -48,9 +49,8 @@ double rounding_of(const Format& output) { return output.is_integer() ? 0 : std:
 constexpr std::size_t fewest = 4;  // outputs below which nothing is said by value
 
 std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", x);
-  return text;
+  char text[32];  // to_chars knows no locale
+  return {text, std::to_chars(text, text + sizeof text, x, std::chars_format::general, 6).ptr};
 }
 
 // A factor as people would write it, and its value where that is what they meant: 2^-3, -1, 3, 1/7, 1/sqrt(K).

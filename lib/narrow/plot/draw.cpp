@@ -23,12 +23,15 @@ std::string first_line(std::string_view text) {
 
 std::string draw_by_gnuplot(const Plot& plot, PictureKind kind, double scale) {
   const std::string script = gnuplot_script(lay_out(plot), kind, scale);
-  const Finished ran = run_process({"gnuplot", "--default-settings", "-"}, script, limit_seconds);
+  Finished ran = run_process({"gnuplot", "--default-settings", "-"}, script, limit_seconds);
   const bool whole =
       kind == PictureKind::png ? ran.out.starts_with("\x89PNG") : ran.out.find("</svg>") != std::string::npos;
   if (ran.status != 0 || !whole)
     throw Error("gnuplot could not draw " + plot.name + " (status " + std::to_string(ran.status) +
                 "): " + first_line(ran.err));
+  // The SVG terminal writes > as it is, and ]]> must not stand in a text of XML. It writes no CDATA, which ends so.
+  for (std::size_t at = 0; kind == PictureKind::svg && (at = ran.out.find("]]>", at)) != std::string::npos; at += 6)
+    ran.out.replace(at, 3, "]]&gt;");
   return ran.out;
 }
 

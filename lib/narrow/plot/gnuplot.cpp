@@ -18,22 +18,30 @@ std::string rgb(const Paint& paint) {
   return text.data();
 }
 
-// In single quotes gnuplot replaces nothing (double quotes would run what stands in backquotes); only the signs of its
-// enhanced text are left to escape. A quote is written twice.
+char digit(int value) { return static_cast<char>('0' + value); }
+
+// Letters and blanks as they are, every other byte by its octal number, which a text in double quotes allows: nothing
+// is left that could end the text, be replaced in it (`..`, $, @) or be read as a comment, and no digit that a number
+// before it (\072 reads a fourth) would take. A backslash in front makes a letter of a sign of gnuplot's enhanced text.
 std::string text_of(const TextShape& t) {
-  std::string out = "'";
-  for (const TextRun& run : text_runs(t.text)) {
-    std::string part;
-    for (const char c : run.text) {
-      if (c == '\'') part += "''";
-      else if (c == '\\') part += "\\\\";
-      else if (c == '^' || c == '_' || c == '{' || c == '}' || c == '@' || c == '&' || c == '~')
-        part += std::string("\\") + c;
-      else part += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  std::string out = "\"";
+  const auto put = [&](std::string_view bytes) {
+    for (const char c : bytes) {
+      const auto byte = static_cast<unsigned char>(c);
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ';
+      if (plain) out += c;
+      else out += {'\\', digit(byte >> 6), digit(byte >> 3 & 7), digit(byte & 7)};
     }
-    out += run.level > 0 ? "^{" + part + "}" : run.level < 0 ? "_{" + part + "}" : part;
+  };
+  for (const TextRun& run : text_runs(t.text)) {
+    if (run.level != 0) put(run.level > 0 ? "^{" : "_{");
+    for (const char c : run.text) {
+      if (std::string_view("\\^_{}@&~").find(c) != std::string_view::npos) put("\\");
+      put({&c, 1});
+    }
+    if (run.level != 0) put("}");
   }
-  return out + "'";
+  return out + "\"";
 }
 
 int point_type(Marker marker) {

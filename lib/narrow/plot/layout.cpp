@@ -6,6 +6,7 @@
 
 #include "narrow/plot/panel.hpp"
 #include "narrow/plot/text_size.hpp"
+#include "narrow/report/escape.hpp"
 
 namespace narrow {
 namespace {
@@ -126,6 +127,8 @@ Scene lay_out(const Plot& original, const LayoutOptions& options) {
     y += m.top + height + m.bottom + between_rows;
   }
   scene.height = std::ceil(y - between_rows + (options.titles ? rim : 4));
+  for (Shape& shape : scene.shapes)  // names of tensors come from files
+    if (auto* text = std::get_if<TextShape>(&shape)) text->text = visible(text->text);
   return scene;
 }
 

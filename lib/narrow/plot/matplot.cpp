@@ -57,7 +57,10 @@ class Pen {
   }
   void operator()(const TextShape& t) const {
     using matplot::labels;
-    auto text = axes_->text(t.at.x, height_ - t.at.y, t.text);
+    // It puts texts between double quotes as they are, where gnuplot runs what stands in backquotes.
+    std::string words = t.text;
+    for (char& c : words) c = c == '`' || c == '"' ? '\'' : c == '\\' ? '/' : c;
+    auto text = axes_->text(t.at.x, height_ - t.at.y, words);
     text->font_size(static_cast<float>(0.75 * t.size)).color(colour(t.fill, 1));
     text->alignment(t.anchor == Anchor::left     ? labels::left
                     : t.anchor == Anchor::middle ? labels::center

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,13 +50,44 @@ void open_pair(Descriptor& ours, Descriptor& theirs, const std::string& who) {
   theirs.set(ends[1]);
 }
 
-// The environment of the child: numbers with points, messages in English, no settings of the user's terminal.
+// The folders of PATH that have a place of their own. An empty or relative entry means the folder in which somebody
+// happens to stand, and whatever lies there under the name of a program.
+std::string search_path() {
+  const char* variable = std::getenv("PATH");
+  std::string_view path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+  std::string folders;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find(':'), path.size());
+    if (path[0] == '/') folders += (folders.empty() ? "" : ":") + std::string(path.substr(0, end));
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return folders;
+}
+
+// Where the program is; empty when no folder of the path has it. A name with a slash is a place already.
+std::string place_of(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  std::string folders = search_path();
+  for (std::size_t start = 0; start < folders.size();) {
+    const std::size_t end = std::min(folders.find(':', start), folders.size());
+    const std::string file = folders.substr(start, end - start) + "/" + name;
+    struct stat what = {};
+    if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &what) == 0 && S_ISREG(what.st_mode)) return file;
+    start = end + 1;
+  }
+  return "";
+}
+
+// The environment of the child: numbers with points, messages in English, no settings of the user's terminal, and the
+// path by which it was found, for what it starts itself.
 std::vector<std::string> environment() {
   std::vector<std::string> words;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view word = *entry;
-    if (!word.starts_with("LC_") && !word.starts_with("LANG") && !word.starts_with("GNU")) words.emplace_back(word);
+    if (!word.starts_with("LC_") && !word.starts_with("LANG") && !word.starts_with("GNU") && !word.starts_with("PATH="))
+      words.emplace_back(word);
   }
+  words.emplace_back("PATH=" + search_path());
   words.emplace_back("LC_ALL=C.UTF-8");
   return words;
 }
@@ -68,6 +100,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }
 
 pid_t start(const std::vector<std::string>& words, int in, int out, int err) {
+  const std::string program = place_of(words[0]);
+  if (program.empty()) throw Error(words[0] + " could not be started: " + std::strerror(ENOENT));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in, 0);
@@ -80,8 +114,8 @@ pid_t start(const std::vector<std::string>& words, int in, int out, int err) {
   posix_spawnattr_setpgroup(&attributes, 0);
   std::vector<std::string> arguments = words, variables = environment();
   pid_t child = -1;
-  const int reason = posix_spawnp(&child, words[0].c_str(), &actions, &attributes, pointers(arguments).data(),
-                                  pointers(variables).data());
+  const int reason = posix_spawn(&child, program.c_str(), &actions, &attributes, pointers(arguments).data(),
+                                 pointers(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (reason != 0) throw Error(words[0] + " could not be started: " + std::strerror(reason));
@@ -184,17 +218,7 @@ int wait_or_end(pid_t child, const Limit& limit, std::string& stopped) {
 
 }  // namespace
 
-bool is_on_path(std::string_view name) {
-  const char* variable = std::getenv("PATH");
-  std::string_view path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find(':'), path.size());
-    const std::string file = std::string(path.substr(0, end)) + "/" + std::string(name);
-    if (end > 0 && access(file.c_str(), X_OK) == 0) return true;
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return false;
-}
+bool is_on_path(std::string_view name) { return !place_of(std::string(name)).empty(); }
 
 Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds) {
   Descriptor in, their_in, out, their_out, err, their_err;

@@ -1,38 +1,13 @@
 #include "narrow/report/escape.hpp"
 
-#include <cstdint>
+#include <algorithm>
+#include <charconv>
+#include <system_error>
 
 #include "narrow/report/text_runs.hpp"
 
 namespace narrow {
 namespace {
-
-// The bytes of the UTF-8 character at `at`; 0 when there is none (a byte that leads nowhere, too few that follow, a
-// longer spelling than needed, a surrogate, beyond 10FFFF).
-std::size_t character_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  const std::uint32_t lead = byte(at);
-  const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
-  if (length <= 1 || at + length > text.size()) return length == 1 ? 1 : 0;
-  std::uint32_t point = lead & (0xFFu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if (byte(at + i) >> 6 != 2) return 0;
-    point = point << 6 | (byte(at + i) & 0x3F);
-  }
-  constexpr std::uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  return point < least[length] || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000) ? 0 : length;
-}
-
-template <class Put>
-void for_each_character(std::string_view text, const Put& put) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = character_length(text, i);
-    const bool control =
-        length == 1 && (static_cast<unsigned char>(text[i]) < ' ' || text[i] == 127) && text[i] != '\n';
-    put(length == 0 || control ? std::string_view("?") : text.substr(i, length));
-    i += length == 0 ? 1 : length;
-  }
-}
 
 // "39.4 %" and "31.8 dB" stay on one line.
 std::string with_joined_units(std::string text) {
@@ -42,17 +17,29 @@ std::string with_joined_units(std::string text) {
   return text;
 }
 
+// Whether a spreadsheet takes a cell of this text for a formula to compute: = + - @ in front (the wide forms of East
+// Asian scripts too, and blanks that it drops), and no number. Numbers keep their sign.
+bool is_formula(std::string_view text) {
+  const auto starts = [&](std::string_view sign) { return text.starts_with(sign); };
+  constexpr std::string_view signs[] = {"=", "+", "-", "@", "\t", "\r", "\n", "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
+  if (std::none_of(std::begin(signs), std::end(signs), starts)) return false;
+  const std::string_view number = text.substr(starts("+") ? 1 : 0);
+  double value = 0;
+  const auto end = std::from_chars(number.data(), number.data() + number.size(), value);
+  return end.ec == std::errc::invalid_argument || end.ptr != text.data() + text.size();
+}
+
 }  // namespace
 
 std::string escaped_html(std::string_view text) {
   std::string out;
-  for_each_character(text, [&](std::string_view c) {
-    if (c == "&") out += "&amp;";
-    else if (c == "<") out += "&lt;";
-    else if (c == ">") out += "&gt;";
-    else if (c == "\"") out += "&quot;";
+  for (const char c : visible(text, "\n\t")) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '"') out += "&quot;";
     else out += c;
-  });
+  }
   return out;
 }
 
@@ -67,20 +54,32 @@ std::string html_with_powers(std::string_view text) {
 
 std::string escaped_markdown(std::string_view text) {
   std::string out;
-  for_each_character(text, [&](std::string_view c) {
-    if (c == "|") out += "\\|";
-    else if (c == "\n") out += " ";
-    else if (c == "<") out += "&lt;";
+  for (const char c : visible(text, "\n")) {
+    if (c == '|' || c == '\\') out += {'\\', c};
+    else if (c == '\n') out += " ";
+    else if (c == '<') out += "&lt;";
+    else if (c == '(' && out.ends_with(']')) out += "\\(";  // [words](address) is a link to anywhere
     else out += c;
-  });
+  }
   return out;
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  const std::string inert = (is_formula(text) ? "'" : "") + std::string(text);
+  if (text.find_first_of(",;\t\"\r\n") == std::string_view::npos) return inert;
   std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : inert) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
+}
+
+std::string csv_comment(std::string_view text) {
+  std::string line = "#";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == 0 || ((line.back() == ',' || line.back() == ';') && (text[i] == '"' || is_formula(text.substr(i)))))
+      line += ' ';
+    line += text[i] == '\n' || text[i] == '\r' || text[i] == '\t' ? ' ' : text[i];
+  }
+  return line + "\n";
 }
 
 }  // namespace narrow

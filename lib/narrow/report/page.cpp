@@ -127,7 +127,7 @@ std::string to_markdown(const PageSection& s, const std::vector<std::string>& pi
     out += "\n## " + escaped_markdown(item.table.title) + "\n\n" + to_markdown(item.table);
     if (!item.table.note.empty()) out += "\n" + escaped_markdown(item.table.note) + "\n";
   }
-  return out + "\n```sh\n" + s.command + "\n```\n";
+  return out + "\n```sh\n" + visible(s.command) + "\n```\n";
 }
 
 }  // namespace narrow

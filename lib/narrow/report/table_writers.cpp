@@ -1,22 +1,13 @@
 #include "narrow/report/table_writers.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "narrow/base/version.hpp"
 #include "narrow/report/escape.hpp"
 
 namespace narrow {
 namespace {
-
-// A comment ends with its line, whatever the text holds.
-std::string comment(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return "# " + text + "\n";
-}
 
 bool is_number(const Column& column) { return column.kind != ColumnKind::text; }
 
@@ -37,11 +28,11 @@ std::string json_cell(const Column& column, const Cell& cell) {
 }  // namespace
 
 std::string to_csv(const Table& table, const std::string& source) {
-  std::string out = comment(std::string("narrow ") + version + ": " + source);
-  out += comment(table.title);
+  std::string out = csv_comment(std::string("narrow ") + version + ": " + source);
+  out += csv_comment(table.title);
   std::string parameters;
   for (const auto& [name, value] : table.parameters) parameters += " " + name + "=" + value;
-  if (!parameters.empty()) out += comment("parameters:" + parameters);
+  if (!parameters.empty()) out += csv_comment("parameters:" + parameters);
   std::string line;
   for (const Column& column : table.columns) line += (line.empty() ? "" : ",") + csv_field(heading(column));
   out += line + "\n";
@@ -70,10 +61,10 @@ std::string to_markdown(const Table& table) {
 
 std::string to_text(const Table& table) {
   std::vector<std::vector<std::string>> lines(1);
-  for (const Column& column : table.columns) lines[0].push_back(heading(column));
+  for (const Column& column : table.columns) lines[0].push_back(visible(heading(column)));
   for (const auto& row : table.rows) {
     lines.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i) lines.back().push_back(shown_text(table.columns[i], row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) lines.back().push_back(visible(shown_text(table.columns[i], row[i])));
   }
   std::vector<std::size_t> widths(table.columns.size(), 0);
   for (const auto& line : lines)
@@ -93,13 +84,13 @@ std::string to_text(const Table& table) {
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < ' ') {
-      std::array<char, 8> code{};
-      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
-      out += code.data();
-    } else out += c;
+  while (!text.empty()) {
+    const auto [point, length] = first_code_point(text);
+    if (length == 0) out += "\\uFFFD";
+    else if (point == '"' || point == '\\') out += {'\\', text[0]};
+    else if (point < ' ') out += "\\u00" + visible(text.substr(0, 1)).substr(2);  // \xNN with four digits
+    else out += visible(text.substr(0, length));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out + "\"";
 }

@@ -19,7 +19,7 @@ std::string to_text(const Table& table);
 // "inf", "-inf", "nan" as texts.
 std::string to_json(const Table& table);
 
-// A text in quotes as JSON has it.
+// A text in quotes as JSON has it, of the same value and visible(); U+FFFD for what is no UTF-8.
 std::string json_string(std::string_view text);
 
 }  // namespace narrow

@@ -9,6 +9,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/scale/block_encoder.hpp"
+#include "narrow/scale/policy.hpp"
 #include "narrow/scale/quantise.hpp"
 
 namespace narrow {
@@ -137,7 +138,7 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
     throw Error("blocks: " + std::to_string(data.size()) + " elements are no " + std::to_string(rows) + " x " +
                 std::to_string(cols) + " matrix");
   if (!(scale > 0) || std::isinf(scale))
-    throw Error("blocks: scale " + std::to_string(scale) + ": a positive finite number is needed");
+    throw Error("blocks: scale " + detail::scale_text(scale) + ": a positive finite number is needed");
   BlockFormatStatistics total;
   if (data.empty()) return total;
   const DefaultFloats guard;

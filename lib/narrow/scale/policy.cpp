@@ -1,7 +1,9 @@
 #include "narrow/scale/policy.hpp"
 
-#include <cstdio>
-#include <cstdlib>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
 
 namespace narrow {
 
@@ -15,17 +17,17 @@ namespace detail {
 
 // A power of two reads better as one.
 std::string scale_text(double x) {
-  char text[64];
   int exponent = 0;
-  if (std::isfinite(x) && x > 0 && std::frexp(x, &exponent) == 0.5 && (x >= 1024 || x < 0.01)) {
-    std::snprintf(text, sizeof text, "2^%d", exponent - 1);
-    return text;
-  }
+  if (std::isfinite(x) && x > 0 && std::frexp(x, &exponent) == 0.5 && (x >= 1024 || x < 0.01))
+    return "2^" + std::to_string(exponent - 1);
+  std::array<char, 64> text;  // to_chars and from_chars know no locale
+  char* end = text.data();
   for (int digits = 6; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, x);
-    if (std::strtod(text, nullptr) == x) break;
+    end = std::to_chars(text.data(), text.data() + text.size(), x, std::chars_format::general, digits).ptr;
+    double back = 0;
+    if (std::from_chars(text.data(), end, back).ec == std::errc() && back == x) break;
   }
-  return text;
+  return {text.data(), end};
 }
 
 }  // namespace detail

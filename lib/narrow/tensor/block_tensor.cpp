@@ -6,6 +6,7 @@
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/policy.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/row_major.hpp"
 
@@ -85,7 +86,7 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
                                               const BytesDone& done, bool with_fates) {
   const auto factor = static_cast<float>(scale);
   if (!(factor > 0) || std::isinf(factor))
-    throw Error("scale " + std::to_string(scale) + ": FP32 does not hold it, and blocks are scaled in FP32");
+    throw Error("scale " + detail::scale_text(scale) + ": FP32 does not hold it, and blocks are scaled in FP32");
   const float amax = amax_for(tensor, f, factor, done);
   BlockFormatStatistics total;
   for_each_piece(tensor, f, done, [&](std::span<const float> values, std::size_t rows, std::size_t cols) {

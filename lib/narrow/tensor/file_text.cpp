@@ -3,19 +3,11 @@
 #include <algorithm>
 
 #include "narrow/tensor/limits.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow {
 
-std::string quote_path(std::string_view path) {
-  constexpr char digits[] = "0123456789ABCDEF";
-  std::string text = "'";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) text += c;
-    else text += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-  }
-  return text + "'";
-}
+std::string quote_path(std::string_view path) { return "'" + visible(path) + "'"; }
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string text = "[";
@@ -24,31 +16,9 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
   return text + "]";
 }
 
-namespace {
-
-// Length of the code point at the front of text; 0 when it is none. Lead byte, number of bytes, smallest code point:
-//   0xxxxxxx 1 0     110xxxxx 2 80     1110xxxx 3 800     11110xxx 4 10000
-std::size_t code_point_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC0 || lead >= 0xF8 || text.size() < length) return 0;
-  std::uint32_t point = lead & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    point = point << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = point >= 0xD800 && point < 0xE000;
-  return point < smallest[length] || point > 0x10FFFF || surrogate ? 0 : length;
-}
-
-}  // namespace
-
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = code_point_length(text);
+    const std::size_t length = first_code_point(text).length;
     if (length == 0) return false;
     text.remove_prefix(length);
   }

@@ -12,7 +12,7 @@ inline constexpr std::string_view torch_advice =
     "a PyTorch pickle, which can run code when it is read; save tensors instead: "
     "safetensors.torch.save_file(state_dict, 'model.safetensors')";
 
-std::string quote_path(std::string_view path);                 // 'path' in full, control characters as \xNN
+std::string quote_path(std::string_view path);                 // 'path' in full and visible()
 std::string shape_text(std::span<const std::uint64_t> shape);  // [3,4]; cut when very long
 bool is_utf8(std::string_view text);                           // without surrogates and overlong forms
 bool looks_like_text(std::string_view beginning);              // printable ASCII, blanks and UTF-8 only

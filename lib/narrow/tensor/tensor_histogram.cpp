@@ -8,6 +8,7 @@
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/scale/policy.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {
@@ -116,7 +117,7 @@ double checked_scale(const Tensor& tensor, double scale) {
                 ": a histogram needs a floating type, or the format of the codes");
   const double in_carrier = fits_float(tensor) ? static_cast<double>(static_cast<float>(scale)) : scale;
   if (!(in_carrier > 0) || std::isinf(in_carrier))
-    throw Error("scale " + std::to_string(scale) + ": a positive finite number is needed");
+    throw Error("scale " + detail::scale_text(scale) + ": a positive finite number is needed");
   return in_carrier;
 }
 
