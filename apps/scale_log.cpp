@@ -10,6 +10,7 @@
 #include <iostream>
 #include <limits>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -171,6 +172,9 @@ class JsonLog {
     const std::size_t begin = in_.at;
     if (in_.peek() == '{') {
       const Keys keys = read_keys();
+      in_.skip_blanks();
+      for (const char* document : {"runs", "steps", "rows"})
+        if (find(keys, document) != nullptr && !in_.at_end()) in_.fail(in_.at, "text after the end of the object");
       if (const std::size_t* runs = find(keys, "runs")) return read_runs(*runs);
       if (const std::size_t* passes = find(keys, "steps")) return read_passes(*passes);
       if (find(keys, "rows") != nullptr) return {read_run(keys), ""};
@@ -215,12 +219,15 @@ class JsonLog {
 
   Keys read_keys() {
     Keys keys;
+    std::set<std::string> seen;
     expect('{', "an object");
     in_.skip_blanks();
     if (in_.peek() != '}') {
       do {
         in_.skip_blanks();
+        const std::size_t key_at = in_.at;
         const std::string key = read_string();
+        if (!seen.insert(key).second) in_.fail(key_at, "a second " + narrow::quote(key) + " in one object");
         expect(':', "':'");
         in_.skip_blanks();
         keys.emplace_back(key, in_.at);
