@@ -1,6 +1,6 @@
 // Changes to a good checkpoint of a tiny run, with the checksum made right again, so that the checks of its fields are
-// reached: 'P' and a text instead of its progress; '{', a header up to a zero byte, and data; else edits of three bytes:
-// where (16 bits, once around the file) and what. 'R' and any bytes are a file as they are.
+// reached: 'P' and a text instead of its progress; '{', a header up to a zero byte, and data; else edits of three
+// bytes: where (16 bits, once around the file) and what. 'R' and any bytes are a file as they are.
 #include <sys/mman.h>
 #include <unistd.h>
 

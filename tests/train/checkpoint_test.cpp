@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "narrow/base/random.hpp"
 #include "support/scale.hpp"
 #include "tensor/files.hpp"
 #include "train/runs.hpp"
@@ -269,6 +270,51 @@ TEST_CASE("train: the checkpoint before the last stays beside it") {
     CHECK(read_progress(path).steps == read_progress(previous).steps + 1);
   }
   std::filesystem::remove(far);
+}
+
+// Saved after every step and killed at any moment: what is there is whole, and the run that goes on from it, killed
+// again and again, ends with the bits of one that was left alone.
+TEST_CASE("train: a run that is killed while it saves always leaves a whole checkpoint") {
+  const test::Folder folder;
+  const std::string path = folder / "a.safetensors", previous = previous_checkpoint(path);
+  RunRequest request = digits_request("fp8-delayed", 1'000'000);
+  request.batch = 2;
+  request.threads = 1;  // a child of fork has no threads to share work with
+  request.shape = settings_of(request.task).shape;
+  request.shape->hidden = {4};
+  Trainer whole(request);
+  request = whole.request();  // the data are opened
+  std::uint64_t done = 0;
+  for (std::uint64_t round = 0; round < test::scaled(30, 10); ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Trainer trainer(request);
+      if (std::filesystem::exists(path)) read_checkpoint(path, trainer);
+      for (;;) trainer.step(), write_checkpoint(path, trainer);
+    }
+    usleep(static_cast<useconds_t>(2000 + narrow::random_bits(7, round) % 20000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    if (std::filesystem::exists(path)) {
+      const std::uint64_t steps = read_progress(path).steps;
+      CHECK(steps >= done);
+      done = steps;
+    } else {
+      CHECK(done == 0);
+    }
+    if (std::filesystem::exists(previous)) CHECK(read_progress(previous).steps + 1 >= done);
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      const std::string name = entry.path().string();
+      CHECK((name == path || name == previous || name.starts_with(path + ".tmp")));
+    }
+  }
+  REQUIRE(done > 0);
+  Trainer resumed(request);
+  read_checkpoint(path, resumed);
+  for (std::uint64_t i = 0; i < done; ++i) whole.step();
+  CHECK(same_state(resumed.state(), whole.state()));
 }
 
 TEST_CASE("train: a full disk leaves the last good checkpoint") {
