@@ -198,6 +198,14 @@ class JsonLog {
   using Keys = std::vector<std::pair<std::string, std::size_t>>;  // of an object, and where their values stand
   inline static const std::vector<std::string> default_columns = {"step", "loss", "scale", "found_inf"};
 
+  // Names in a message: quoted where they come from the file, and not all of very many.
+  static std::string some_of(const std::vector<std::string>& names, bool from_file) {
+    constexpr std::size_t most = 12;
+    std::string list;
+    for (std::size_t i = 0; i < names.size() && i < most; ++i)
+      list += (i == 0 ? "" : ", ") + (from_file ? narrow::quote(names[i]) : names[i]);
+    return list + (names.size() > most ? ", ..." : "");
+  }
   static const std::size_t* find(const Keys& keys, std::string_view name) {
     for (const auto& [key, where] : keys)
       if (key == name) return &where;
@@ -260,8 +268,7 @@ class JsonLog {
     if (runs.empty()) in_.fail(where, "no runs");
     has_runs_ = true;
     const auto chosen = run_.empty() ? names.begin() : std::find(names.begin(), names.end(), run_);
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + narrow::quote(name);
+    const std::string list = some_of(names, true);
     if (chosen == names.end()) in_.fail(where, "no run " + narrow::quote(run_) + "; it has: " + list);
     const std::string about = "run " + narrow::quote(*chosen) + ", the first of " + list + " (FILE:RUN takes another)";
     return {read_run(runs[static_cast<std::size_t>(chosen - names.begin())]), run_.empty() ? about : ""};
@@ -369,9 +376,8 @@ class JsonLog {
       ++count;
     });
     if (count >= columns.size()) return;
-    std::string names;
-    for (const std::string& name : columns) names += (names.empty() ? "" : ", ") + name;
-    in_.fail(where, "a row of " + std::to_string(count) + " values; expected [" + names + ", ...]");
+    in_.fail(where, "a row of " + std::to_string(count) + " values; expected [" +
+                        some_of(columns, &columns != &default_columns) + ", ...]");
   }
 
   void read_object(Row& row) {

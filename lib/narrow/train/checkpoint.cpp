@@ -291,7 +291,9 @@ void write_checkpoint(const std::string& path, Trainer& trainer) {
 }
 
 void read_checkpoint(const std::string& path, Trainer& trainer) {
-  auto [file, state] = open_checkpoint(path);
+  Opened opened = open_checkpoint(path);
+  const TensorFile& file = opened.file;
+  TrainingState& state = opened.state;
   const std::string now = run_identity(trainer.request()), then = metadata_of(file, "run");
   if (now != then) fail(path, "the checkpoint of another run: " + first_difference(now, then));
   const TrainingState fresh = trainer.state();  // the sizes
