@@ -6,14 +6,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/report/table.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/tensor/tensor_file.hpp"
+#include "narrow/text/strict_json.hpp"
 
 namespace analysis {
 
@@ -141,11 +142,7 @@ namespace {
 Json load_json(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw narrow::Error(path + ": cannot be read");
-  try {
-    return Json::parse(in);
-  } catch (const Json::exception& e) {
-    throw narrow::Error(path + ": no JSON: " + e.what());
-  }
+  return narrow::parse_strict_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}), path);
 }
 
 // nlohmann's errors name the key and the type: one line is enough to find it.

@@ -1,32 +1,30 @@
 #include "interrupt.hpp"
 
-#include <csignal>
 #include <cstdio>
-#include <initializer_list>
 
 namespace app {
 namespace {
 
 volatile std::sig_atomic_t mark = 0;
 
-void set_handler(int signal, void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = handler == SIG_DFL ? 0 : static_cast<int>(SA_RESETHAND);
-  sigaction(signal, &action, nullptr);
-}
-
 void remember(int signal) { mark = signal; }
 
 }  // namespace
 
+// A signal that is ignored when the program starts (nohup) stays ignored.
 Interrupt::Interrupt() {
   mark = 0;
-  for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, remember);
+  struct sigaction ours = {};
+  ours.sa_handler = remember;
+  ours.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &ours, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {
-  for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, SIG_DFL);
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
 }
 
 bool Interrupt::came() const { return mark != 0; }
@@ -34,7 +32,7 @@ bool Interrupt::came() const { return mark != 0; }
 void Interrupt::pass_on() const {
   if (mark == 0) return;
   std::fflush(stdout);
-  set_handler(mark, SIG_DFL);
+  std::signal(mark, SIG_DFL);
   std::raise(mark);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "json_value.hpp"
 #include "narrow/base/error.hpp"
@@ -21,15 +22,19 @@ namespace fs = std::filesystem;
 constexpr int compile_seconds = 300;
 constexpr std::uintmax_t most_record_bytes = 256u << 20;
 
-// A folder of our own, gone with its contents at the end.
+// A folder of our own, gone with its contents at the end: also with what a compiler that was ended leaves behind.
 class ScratchFolder {
  public:
   ScratchFolder() {
+    if (const char* folder = std::getenv("TMPDIR")) temporary_ = folder;
     std::string pattern = (fs::temp_directory_path() / "narrow-lesson-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw narrow::Error("no temporary folder could be made: " + pattern);
     path_ = pattern;
+    setenv("TMPDIR", path_.c_str(), 1);
   }
   ~ScratchFolder() {
+    if (temporary_) setenv("TMPDIR", temporary_->c_str(), 1);
+    else unsetenv("TMPDIR");
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
@@ -39,6 +44,7 @@ class ScratchFolder {
 
  private:
   std::string path_;
+  std::optional<std::string> temporary_;  // TMPDIR before
 };
 
 // ---- Compiling ----
@@ -180,7 +186,7 @@ LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
   if (program.empty()) {
     program = scratch.file("lesson");
     const narrow::Finished compiled =
-        narrow::try_process(compiler_words(lesson, request, program), "", compile_seconds);
+        narrow::try_process(compiler_words(lesson, request, program), "", compile_seconds, request.should_stop);
     if (compiled.status != 0 || !compiled.stopped.empty()) {
       run.fault = {first_error_line(lesson, compiled.err), "does not compile", compiled.err};
       if (!compiled.stopped.empty()) run.fault.message += "the compiler " + compiled.stopped + "\n";
@@ -194,7 +200,7 @@ LessonRun run_lesson(const Lesson& lesson, const RunRequest& request) {
   const std::string record = scratch.file("record");
   setenv("NARROW_LESSON_RECORD", record.c_str(), 1);
   tell_data_folder();
-  const narrow::Finished ran = narrow::try_process({program}, "", request.run_seconds);
+  const narrow::Finished ran = narrow::try_process({program}, "", request.run_seconds, request.should_stop);
   unsetenv("NARROW_LESSON_RECORD");
   const bool failed = ran.status != 0 || !ran.stopped.empty();
   read_records(record, failed, run);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,10 +38,11 @@ struct LessonRun {
 };
 
 struct RunRequest {
-  std::string program;             // already built; empty: the lesson is compiled
-  std::string compiler;            // empty: the one that narrow was built with
-  std::vector<std::string> flags;  // after the usual ones
-  int run_seconds = 300;           // a program that takes longer is ended: a fault of the lesson
+  std::string program;                     // already built; empty: the lesson is compiled
+  std::string compiler;                    // empty: the one that narrow was built with
+  std::vector<std::string> flags;          // after the usual ones
+  int run_seconds = 300;                   // a program that takes longer is ended: a fault of the lesson
+  std::function<bool()> should_stop = {};  // becomes true: compiler and program are ended, a fault as well
 };
 
 // Throws narrow::Error when the request cannot be met: no such program, no compiler, nothing to compile against.

@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "experiment_run.hpp"
+#include "interrupt.hpp"
 #include "lesson_html.hpp"
 #include "lesson_ipynb.hpp"
 #include "lesson_run.hpp"
@@ -53,6 +54,15 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
+// A signal that ends this program finds neither compiler nor lesson running afterwards, and no temporary folder.
+LessonRun run_or_clear_away(const Lesson& lesson, RunRequest request) {
+  const Interrupt interrupt;
+  request.should_stop = [&] { return interrupt.came(); };
+  LessonRun ran = run_lesson(lesson, request);
+  interrupt.pass_on();
+  return ran;
+}
+
 int finish(const std::vector<ReadyFile>& files, const Options& options, std::size_t pictures, std::size_t statements) {
   Json list = Json::array();
   for (const ReadyFile& file : files) {
@@ -82,7 +92,7 @@ int run(const Options& options) {
   if (folder) make_folder(output);
   if (is_terminal(2))
     print_error((options.program ? "running " : "compiling and running ") + narrow::visible(lesson.path) + "\n");
-  const LessonRun ran = run_lesson(
+  const LessonRun ran = run_or_clear_away(
       lesson, {options.program.value_or(""), options.compiler.value_or(""), words_of(options.flags.value_or(""))});
   if (!ran.fault.what.empty()) return report_fault(lesson, ran.fault);
 

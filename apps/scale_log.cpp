@@ -12,6 +12,7 @@
 #include <iostream>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -174,6 +175,9 @@ class JsonLog {
     const std::size_t begin = in_.at;
     if (in_.peek() == '{') {
       const Keys keys = read_keys();
+      in_.skip_blanks();
+      for (const char* document : {"runs", "steps", "rows"})
+        if (find(keys, document) != nullptr && !in_.at_end()) in_.fail(in_.at, "text after the end of the object");
       if (const std::size_t* runs = find(keys, "runs")) return read_runs(*runs);
       if (const std::size_t* passes = find(keys, "steps")) return read_passes(*passes);
       if (find(keys, "rows") != nullptr) return {read_run(keys), ""};
@@ -197,6 +201,14 @@ class JsonLog {
   using Keys = std::vector<std::pair<std::string, std::size_t>>;  // of an object, and where their values stand
   inline static const std::vector<std::string> default_columns = {"step", "loss", "scale", "found_inf"};
 
+  // Names in a message: quoted where they come from the file, and not all of very many.
+  static std::string some_of(const std::vector<std::string>& names, bool from_file) {
+    constexpr std::size_t most = 12;
+    std::string list;
+    for (std::size_t i = 0; i < names.size() && i < most; ++i)
+      list += (i == 0 ? "" : ", ") + (from_file ? narrow::quote(names[i]) : names[i]);
+    return list + (names.size() > most ? ", ..." : "");
+  }
   static const std::size_t* find(const Keys& keys, std::string_view name) {
     for (const auto& [key, where] : keys)
       if (key == name) return &where;
@@ -218,12 +230,15 @@ class JsonLog {
 
   Keys read_keys() {
     Keys keys;
+    std::set<std::string> seen;
     expect('{', "an object");
     in_.skip_blanks();
     if (in_.peek() != '}') {
       do {
         in_.skip_blanks();
+        const std::size_t key_at = in_.at;
         const std::string key = read_string();
+        if (!seen.insert(key).second) in_.fail(key_at, "a second " + narrow::quote(key) + " in one object");
         expect(':', "':'");
         in_.skip_blanks();
         keys.emplace_back(key, in_.at);
@@ -256,8 +271,7 @@ class JsonLog {
     if (runs.empty()) in_.fail(where, "no runs");
     has_runs_ = true;
     const auto chosen = run_.empty() ? names.begin() : std::find(names.begin(), names.end(), run_);
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + narrow::quote(name);
+    const std::string list = some_of(names, true);
     if (chosen == names.end()) in_.fail(where, "no run " + narrow::quote(run_) + "; it has: " + list);
     const std::string about = "run " + narrow::quote(*chosen) + ", the first of " + list + " (FILE:RUN takes another)";
     return {read_run(runs[static_cast<std::size_t>(chosen - names.begin())]), run_.empty() ? about : ""};
@@ -365,9 +379,8 @@ class JsonLog {
       ++count;
     });
     if (count >= columns.size()) return;
-    std::string names;
-    for (const std::string& name : columns) names += (names.empty() ? "" : ", ") + name;
-    in_.fail(where, "a row of " + std::to_string(count) + " values; expected [" + names + ", ...]");
+    in_.fail(where, "a row of " + std::to_string(count) + " values; expected [" +
+                        some_of(columns, &columns != &default_columns) + ", ...]");
   }
 
   void read_object(Row& row) {

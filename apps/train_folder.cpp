@@ -37,13 +37,38 @@ std::string base_of(const std::string& folder, const train::RunRequest& request)
   return folder + "/" + request.recipe.name + "-seed" + std::to_string(request.seed);
 }
 
+// The checkpoint to go on from: that before the last where the last was removed; empty where there is none.
+std::string to_resume(const std::string& base) {
+  const std::string last = base + ".safetensors", previous = train::previous_checkpoint(last);
+  std::error_code error;
+  return std::filesystem::exists(last, error) ? last : std::filesystem::exists(previous, error) ? previous : "";
+}
+
+// What to do about a checkpoint that cannot be read, where the one before it can.
+std::string way_out(const std::string& file) {
+  const std::string previous = train::previous_checkpoint(file);
+  try {
+    const std::uint64_t steps = train::read_progress(previous).steps;
+    return "; the one before it is " + narrow::quote_path(previous) + " with " + std::to_string(steps) +
+           (steps == 1 ? " step" : " steps") + ": to go on from it, remove the damaged one";
+  } catch (const narrow::Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 void check_resumed(const std::string& folder, const TrainPlan& plan) {
   for (const train::RunRequest& run : plan.runs) {
-    const std::string file = base_of(folder, run) + ".safetensors";
-    if (!std::filesystem::exists(file)) continue;
-    const auto [done, broke] = train::read_progress(file);
+    const std::string file = to_resume(base_of(folder, run));
+    if (file.empty()) continue;
+    const auto [done, broke] = [&] {
+      try {
+        return train::read_progress(file);
+      } catch (const narrow::Error& error) {
+        throw narrow::Error(error.what() + way_out(file));
+      }
+    }();
     const auto refuse = [&, steps = done](const char* flag, const std::string& what) {
       throw narrow::Error(std::string(flag) + ": " + narrow::quote_path(file) + " has " + std::to_string(steps) +
                           (steps == 1 ? " step already" : " steps already") + what);
@@ -65,9 +90,9 @@ RunFiles::RunFiles(const std::string& folder, train::Trainer& trainer, bool resu
   make_folder(folder);
   const train::RunRequest& request = trainer.request();
   base_ = base_of(folder, request);
-  const std::string checkpoint = base_ + ".safetensors";
-  if (resume && std::filesystem::exists(checkpoint)) train::read_checkpoint(checkpoint, trainer);
-  else train::write_checkpoint(checkpoint, trainer);
+  const std::string checkpoint = resume ? to_resume(base_) : "";
+  if (!checkpoint.empty()) train::read_checkpoint(checkpoint, trainer);
+  else train::write_checkpoint(base_ + ".safetensors", trainer);
 }
 
 void RunFiles::after_step(train::Trainer& trainer) {

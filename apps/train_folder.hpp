@@ -1,5 +1,5 @@
-// The files of `narrow train -o DIR`: RECIPE-seedS.csv and .safetensors of every run, reports and dumps of single
-// steps.
+// The files of `narrow train -o DIR`: RECIPE-seedS.csv and .safetensors of every run, the checkpoint before that one as
+// RECIPE-seedS.previous.safetensors, reports and dumps of single steps.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace app {
 
 // Before the work: whether --steps, --dump and --instrument ask for something that the checkpoints in the folder leave
-// to be done. Throws narrow::Error.
+// to be done, and whether they are whole. Throws narrow::Error; nothing is touched.
 void check_resumed(const std::string& folder, const TrainPlan& plan);
 
 // One run's files. Each is written whole; what cannot be written throws narrow::Error.

@@ -1,11 +1,12 @@
 #include "recordings.hpp"
 
 #include <fstream>
+#include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "lesson.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/text/strict_json.hpp"
 
 namespace lesson {
 namespace {
@@ -30,7 +31,7 @@ RecordedRun recorded_run(std::string_view name) {
   const std::string path = data_file("torch/logs.json");
   std::ifstream in(path, std::ios::binary);
   try {
-    const Json file = Json::parse(in);
+    const Json file = narrow::parse_strict_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}), path);
     std::string known;
     for (const Json& run : file.at("runs")) {
       known += (known.empty() ? "" : ", ") + run.at("name").get<std::string>();

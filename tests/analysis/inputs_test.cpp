@@ -97,6 +97,8 @@ TEST_CASE("analysis: a recording that does not add up is refused with the file a
   CHECK(with("\"zeros\":1,", "").find("zeros") != std::string::npos);
   CHECK(with("[1,0,0,2]", "\"many\"").find("histograms.json") != std::string::npos);
   CHECK(refusal("{").find("no JSON") != std::string::npos);
+  CHECK(refusal(R"({"steps": [], "steps": []})").find("key 'steps' is given twice") != std::string::npos);
+  CHECK(refusal("{\"steps\": []}" + std::string(1, '\0') + "{}").find("a zero byte at byte 13") != std::string::npos);
   CHECK(refusal("[]").find("histograms.json") != std::string::npos);
   for (const std::string& text : {std::string("{"), std::string("[]"), one_tensor("")})
     CHECK(refusal(text).find('\n') == std::string::npos);

@@ -5,6 +5,7 @@
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
+#include "support/scale.hpp"
 #include "tensor/archive.hpp"
 #include "tensor_files.hpp"
 
@@ -54,6 +55,32 @@ TEST_CASE("apps: cast writes codes with their type and keeps the rest of the fil
   CHECK(data_of(read_file(out)).substr(begin, 1000) == expected);
   CHECK(data_of(read_file(out)).substr(ids, 8) == "12345678");
   CHECK(narrow_json({"cast", in, out, "--to", "e4m3"})["tensors"].size() == 3);
+}
+
+TEST_CASE("apps: cast that is killed leaves the old file or the whole new one") {
+  const test::Folder folder;
+  const std::string in = folder.write("in.safetensors", floats_file("w", some_floats(1 << 18)));
+  const std::string out = folder / "out.safetensors", whole = folder / "whole.safetensors";
+  check_ran({"cast", in, whole, "--to", "e4m3"});
+  const std::string old = "what was there before", fresh = test::read_file(whole);
+  for (std::uint64_t round = 0; round < test::scaled(20, 10); ++round) {
+    folder.write("out.safetensors", old);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open("/dev/null", O_WRONLY), 1);
+      execl(NARROW_PROGRAM, "narrow", "cast", in.c_str(), out.c_str(), "--to", "e4m3", nullptr);
+      _exit(127);
+    }
+    usleep(static_cast<useconds_t>(narrow::random_bits(8, round) % 40000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::string now = test::read_file(out);
+    CHECK((now == old || now == fresh));
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      const std::string name = entry.path().string();
+      CHECK((name == in || name == out || name == whole || name.starts_with(out + ".tmp")));
+    }
+  }
 }
 
 TEST_CASE("apps: cast rounds values and names formats that have no type") {

@@ -321,6 +321,10 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   refused("h.json", "[{\"step\": 0}]", "line 1, column 2", "neither amax nor found_inf nor scale");
   refused("i.json", "[{\"step: 0}]", "line 1, column 3", "a string without an end");
   refused("j.json", "[" + std::string(100000, '['), "line 1", "nested too deep");
+  refused("names.json", "{\"columns\": [\"st\x07p\", \"amax\"], \"rows\": [[]]}", "line 1, column 42",
+          "expected ['st\\x07p', 'amax', ...]");
+  refused("two.json", R"({"rows": [[0, 1, 2, 0]], "rows": []})", "line 1, column 26", "a second 'rows'");
+  refused("end.json", R"({"rows": [[0, 1, 2, 0]]} {})", "line 1, column 26", "text after the end");
   refused("k.json", "[{\"amax\": 1, \"amax\": 2}]", "line 1, column 14", "a second 'amax'");
   refused("l.json", "[]", "line 1", "no steps");
   refused("m.json", "[0, 1, 2, 0]\n[1, 2, 3]\n", "line 2, column 1", "a row of 3 values");

@@ -1,5 +1,6 @@
 // narrow train from outside: tables, files, going on after a break, and requests that cannot be met.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <sstream>
@@ -17,6 +18,19 @@ namespace {
 
 std::size_t count_lines(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+pid_t start_training(const std::string& folder, bool ignores_hangup) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  for (const int s : {SIGINT, SIGQUIT}) signal(s, SIG_DFL);
+  signal(SIGHUP, ignores_hangup ? SIG_IGN : SIG_DFL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  dup2(open("/dev/null", O_WRONLY), 1);
+  execl(NARROW_PROGRAM, "narrow", "train", "--recipe", "fp32,bf16-amp", "--steps", "1000000", "-o", folder.c_str(),
+        nullptr);
+  _exit(127);
 }
 
 }  // namespace
@@ -249,32 +263,59 @@ TEST_CASE("apps: train takes other frameworks' settings as recipes") {
                 {"c.json", "fp16: key '\\x1B[31m'"});
 }
 
-TEST_CASE("apps: train keeps what was done when it is interrupted") {
-  const test::Folder folder;
-  const std::string checkpoint = folder / "run/fp32-seed1.safetensors";
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open("/dev/null", O_WRONLY), 1);
-    execl(NARROW_PROGRAM, "narrow", "train", "--recipe", "fp32,bf16-amp", "--steps", "1000000", "-o",
-          (folder / "run").c_str(), nullptr);
-    _exit(127);
+TEST_CASE("apps: train keeps what was done when a signal ends it") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0}) {  // 0: SIGHUP under nohup, then SIGTERM
+    CAPTURE(signal);
+    const test::Folder folder;
+    const pid_t child = start_training(folder / "run", signal == 0);
+    for (int i = 0; i < 500 && !std::filesystem::exists(folder / "run/fp32-seed1.safetensors"); ++i) usleep(20000);
+    usleep(200000);
+    int state = 0;
+    if (signal == 0) {
+      kill(child, SIGHUP);
+      usleep(300000);
+      CHECK(waitpid(child, &state, WNOHANG) == 0);
+    }
+    kill(child, signal == 0 ? SIGTERM : signal);
+    waitpid(child, &state, 0);
+    CHECK(WIFSIGNALED(state));
+    CHECK(WTERMSIG(state) == (signal == 0 ? SIGTERM : signal));
+    const std::size_t steps = count_lines(test::read_file(folder / "run/fp32-seed1.csv")) - 1;
+    CHECK(steps >= 1);
+    // Two steps more, and the rows that were there are the same.
+    const std::string before = test::read_file(folder / "run/fp32-seed1.csv");
+    CHECK(run({"train", "--recipe", "fp32", "--steps", std::to_string(steps + 2), "--resume", "-o", folder / "run"})
+              .status == 0);
+    const std::string after = test::read_file(folder / "run/fp32-seed1.csv");
+    CHECK(after.rfind(before, 0) == 0);
+    CHECK(count_lines(after) == steps + 3);
   }
-  for (int i = 0; i < 500 && !std::filesystem::exists(checkpoint); ++i) usleep(20000);
-  usleep(200000);
-  kill(child, SIGINT);
-  int state = 0;
-  waitpid(child, &state, 0);
-  CHECK(WIFSIGNALED(state));
-  CHECK(WTERMSIG(state) == SIGINT);
-  const std::size_t steps = count_lines(test::read_file(folder / "run/fp32-seed1.csv")) - 1;
-  CHECK(steps >= 1);
-  // Two steps more, and the rows that were there are the same.
-  const std::string before = test::read_file(folder / "run/fp32-seed1.csv");
-  CHECK(run({"train", "--recipe", "fp32", "--steps", std::to_string(steps + 2), "--resume", "-o", folder / "run"})
-            .status == 0);
-  const std::string after = test::read_file(folder / "run/fp32-seed1.csv");
-  CHECK(after.rfind(before, 0) == 0);
-  CHECK(count_lines(after) == steps + 3);
+}
+
+TEST_CASE("apps: train refuses a damaged checkpoint and leaves it and goes on from the one before when it is removed") {
+  const test::Folder folder;
+  const std::string last = folder / "run/fp32-seed1.safetensors",
+                    previous = folder / "run/fp32-seed1.previous.safetensors";
+  const auto words = [&](const std::string& steps, const std::string& where) {
+    return std::vector<std::string>{"train", "--recipe", "fp32", "--steps", steps, "--resume", "-o", folder / where};
+  };
+  for (const char* steps : {"3", "5"}) CHECK(run(words(steps, "run")).status == 0);
+  std::string damaged = test::read_file(last);
+  damaged[damaged.size() - 9] ^= 4;
+  folder.write("run/fp32-seed1.safetensors", damaged);
+  check_refused(words("7", "run"), {"fp32-seed1.safetensors': damaged: its checksum is ", "the one before it is '",
+                                    "fp32-seed1.previous.safetensors' with 3 steps", "remove the damaged one"});
+  CHECK(test::read_file(last) == damaged);
+  std::filesystem::remove(last);
+  CHECK(run(words("7", "run")).status == 0);
+  CHECK(run(words("7", "whole")).status == 0);
+  CHECK(test::read_file(last) == test::read_file(folder / "whole/fp32-seed1.safetensors"));
+  // Nothing to go on from: no advice that does not help.
+  folder.write("run/fp32-seed1.safetensors", damaged);
+  folder.write("run/fp32-seed1.previous.safetensors", damaged);
+  const Ran ran = run(words("7", "run"));
+  CHECK(ran.status == 2);
+  CHECK_FALSE(contains(ran.err, "the one before"));
 }
 
 TEST_CASE("apps: train refuses what it cannot do and says what it can") {

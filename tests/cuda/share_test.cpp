@@ -115,6 +115,9 @@ TEST_CASE("share: a broken file is refused by line") {
   refused("\nconvert ", "\nconverts ", "belongs here");
   refused(text.substr(text.find("\nconvert")), "\n", "");
   refused("# gpu ", "# gpu \x1B[31m", "cannot be printed");
+  refused("\ntiles ", "\ntiles \x1B[31m", "cannot be printed");
+  refused("\nconvert ", "\nconvert \x07", "cannot be printed");
+  refused("\ninstruction ", "\ninstruction " + std::string(300, 'x'), "...'; ");  // not all of it in the message
   refused("\nend ", "\nend 9", "the file has 'end");
   refused(text.substr(text.find("\nend ")), "\n", "a part of a file");
   const std::string instruction =

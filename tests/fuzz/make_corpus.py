@@ -91,6 +91,47 @@ def main(folder):
     index = json.dumps({"metadata": {"total_size": 20}, "weight_map": {"w": "a", "v": "b", "u": "b"}}).encode()
     put(folder, "sharded", "good", b"\0".join([index, a, b, bytes([len(data_a)]) + data_a + data_b]))
     put(folder, "sharded", "lies", b"\0".join([index.replace(b'"b"}', b'"../b"}'), a, b, b"\x01"]))
+    texts(folder)
+
+
+def texts(folder):
+    """Recipes, logs of steps, recordings, and changes to a checkpoint (as fuzz_checkpoint.cpp takes them)."""
+    precision = {"format": "e4m3", "rounding": "stochastic", "random_bits": 8, "scaling": "tensor_current"}
+    model = {"accumulation": "model", "model": "hopper.mma.f32.f16.f16", "plan": "chain"}
+    recipe = {"base": "fp16-amp", "name": "mine", "what": "a", "loss_scaler": "torch:init=2^10",
+              "operations": {"linear": {"weights": precision, "gradients": "e5m2", "forward": model},
+                             "norm": {"arithmetic": "bf16"}},
+              "training": {"parameters": "bf16", "kahan": True}, "delayed": {"margin": 1, "history": 4}}
+    deepspeed = {"train_batch_size": 32, "fp16": {"enabled": True, "initial_scale_power": 8}, "gradient_clipping": 1.0,
+                 "zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"lr": 0.004}}}
+    rows = [[0, 2.5, 65536, 0], [1, 2.4, 65536, 1]]
+    tensor = {"kind": "grad", "amax": 1e-3, "inf": 0, "nan": 0}
+    origin = {"gpu": "NVIDIA H200", "driver": "580", "toolkit": "13.0", "date": "2026-11-15", "command": "narrow gpu"}
+    share = {"gpu": "NVIDIA H200", "sm": 90, "driver": "580", "toolkit": "13.0", "cublas": "13.1", "narrow": "0.1.0",
+             "date": "2026-11-15", "seed": 1}
+    first = {"step": 0, "tensor": "sum of gradients", "operation": 0, "role": 0, "in_model": False}
+    lines = lambda fields: "".join(f"# {key} {value}\n" for key, value in fields.items())
+    for kind, seeds in {
+        "recipe": {"own": json.dumps(recipe), "deepspeed": json.dumps(deepspeed), "nothing": "{}",
+                   "fsdp": "fsdp:param_dtype=bfloat16,reduce_dtype=float32,keep_low_precision_grads=True",
+                   "megatron": "megatron:--fp16 --initial-loss-scale 65536 --hysteresis=4"},
+        "scale_log": {"csv": "step,amax,found_inf,scale\n0,1e-3,0,1024\n# a\n2,inf,1,\n", "rows": json.dumps(rows),
+                      "lines": '{"step": 0, "scale": 8, "found_inf": false}\n{"step": 1, "scale": 4, "found_inf": 1}\n',
+                      "runs": ":b\n" + json.dumps({"runs": [{"name": "a", "rows": []}, {"name": "b", "dtype": "float16",
+                                                   "columns": ["step", "amax"], "rows": [[0, 1], [1, None]]}]}),
+                      "passes": json.dumps({"steps": [{"step": 0, "scale": 2, "dtype": "float32", "tensors": [tensor]}]})},
+        "recording": {"golden": lines({**origin, "instruction": "mma.m16n8k16.f16.f16.f16", "seed": 1, "tiles": 2,
+                                       "full": 64}) + "C9C1713EC6292ED3 95F3021D1F4835B4\n" + "3C00" * 64 + "\n",
+                      "share": lines(share) + "convert cvt a | inputs 65536 0 977C215330A9352E\n"
+                               "instruction mma.m16n8k16.f16.f16.f16 2 1\ntiles C9C1713EC6292ED3\n"
+                               "dot " + "3C00" * 16 + " " + "4000" * 16 + " A341 FC00\nend 1 1 1 1\n"},
+        "checkpoint": {"progress": "P" + json.dumps({"optimiser_steps": 4, "first_nonfinite": first, "broke": 3}),
+                       "nothing": "P" + json.dumps({"optimiser_steps": 4, "first_nonfinite": None, "broke": None}),
+                       "edits": "\x10\x01a\xf0\xffb", "header": '{"__metadata__":{"checksum":"00000000","run":"{}"}}\0',
+                       "raw": "Rabc"},
+    }.items():
+        for name, text in seeds.items():
+            put(folder, kind, name, text.encode("latin-1"))
 
 
 main(sys.argv[1])

@@ -1,5 +1,6 @@
 // `narrow notebook` from outside: what it writes, what it says when a lesson fails, and what it refuses.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -190,6 +191,49 @@ TEST_CASE("notebook: a lesson that does not compile shows the cell and the compi
   CHECK(has(ran.err, ">     9  nonsense b = a;"));
   CHECK(has(ran.err, "nonsense"));
   CHECK_FALSE(fs::exists(folder.file("page.html")));
+}
+
+// The compiler, and then the lesson, is a script that starts another process, writes where compilers write, and waits.
+TEST_CASE("notebook: a signal leaves no folder and no compiler behind") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    for (const bool compiles : {true, false}) {
+      CAPTURE(signal);
+      CAPTURE(compiles);
+      const Folder folder;
+      fs::create_directories(folder.file("tmp"));
+      const std::string script =
+          folder.script("busy.sh", "mktemp >/dev/null; sleep 60 & echo $$ $! > " + folder.file("pids.new") + "; mv " +
+                                       folder.file("pids.new") + " " + folder.file("pids") + "; wait");
+      const pid_t child = fork();
+      if (child == 0) {
+        for (const int s : {SIGINT, SIGHUP, SIGQUIT}) ::signal(s, SIG_DFL);
+        const rlimit no_core{0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        setenv("TMPDIR", folder.file("tmp").c_str(), 1);
+        execl(NARROW_PROGRAM, "narrow", "notebook", NARROW_FAILING_SOURCE, "-o", folder.file("page.html").c_str(),
+              compiles ? "--cxx" : "--program", script.c_str(), nullptr);
+        _exit(127);
+      }
+      for (int i = 0; i < 1000 && !fs::exists(folder.file("pids")); ++i) usleep(10000);
+      CHECK(fs::exists(folder.file("pids")));
+      CHECK_FALSE(fs::is_empty(folder.file("tmp")));
+      kill(child, signal);
+      int state = 0;
+      waitpid(child, &state, 0);
+      CHECK(WIFSIGNALED(state));
+      CHECK(WTERMSIG(state) == signal);
+      CHECK(fs::is_empty(folder.file("tmp")));
+      CHECK_FALSE(fs::exists(folder.file("page.html")));
+      std::ifstream pids(folder.file("pids"));
+      for (pid_t pid = 0; pids >> pid;) {
+        const auto is_there = [&] {
+          const std::string status = content("/proc/" + std::to_string(pid) + "/stat");
+          return !status.empty() && !has(status, ") Z ");
+        };
+        for (int i = 0; i < 200 && is_there(); ++i) usleep(10000);
+        CHECK_FALSE(is_there());
+      }
+    }
 }
 
 TEST_CASE("notebook: a request that cannot be met is refused in one line") {

@@ -233,6 +233,8 @@ TEST_CASE("train: a framework's file is refused with its section and key") {
   CHECK(contains(refused(R"({"trian_batch_size": 3})"), "did you mean 'train_batch_size'?"));
   CHECK(contains(refused(R"({"fp16.enabled": true, "fp16": {}})"), "key 'fp16.enabled' is unknown"));
   CHECK(contains(refused(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})"), "both enabled"));
+  CHECK(contains(refused(R"({"bf16": {"enabled": true}, "bfloat16": {"enabled": false}})"),
+                 "bf16: is given twice: also as bfloat16"));
   CHECK(contains(refused(R"({"fp16": {"enabled": true, "loss_scale_window": 0}})"),
                  "fp16.loss_scale_window: must be an integer from 1"));
   CHECK(contains(refused(R"({"fp16": {"enabled": true, "loss_scale": 1e300}})"), "fp16.loss_scale: must be a number"));

@@ -84,6 +84,11 @@ TEST_CASE("train: a recipe file says what differs from its base") {
 TEST_CASE("train: a wrong recipe file is refused with the key and what is accepted") {
   CHECK(contains(refused("{"), "r.json: no JSON: "));
   CHECK(contains(refused("[]"), "must be an object"));
+  CHECK(contains(refused(R"({"training": {"kahan": true, "kahan": true}})"), "'training': key 'kahan' is given twice"));
+  CHECK(contains(refused(R"({"base": "fp32"} {})"), "line 1, column 18"));
+  // The parser underneath takes a zero byte for the end.
+  CHECK(contains(refused(R"({"base": "fp32"})" + std::string("\0 {}", 4)), "r.json: no JSON: a zero byte at byte 16"));
+  CHECK(contains(refused(R"({"base": "fp32"})" + std::string(1, '\0')), "a zero byte at byte 16"));
   CHECK(contains(refused(R"({"opertions": {}})"),
                  "r.json: key 'opertions' is unknown; did you mean 'operations'? accepted: base name"));
   CHECK(contains(refused(R"({"base": "fp17"})"), "r.json: base: recipe 'fp17' is unknown; "));

@@ -44,7 +44,7 @@ GoldenTiles read_golden_tiles(const std::string& text, const std::string& file) 
   GoldenTiles golden;
   golden.origin = {lines.value("gpu"), lines.value("driver"), lines.value("toolkit"), lines.value("date"),
                    lines.value("command")};
-  golden.instruction = find_instruction(lines.value("instruction"));
+  golden.instruction = lines.parse(find_instruction, lines.value("instruction"));
   golden.seed = lines.number(lines.value("seed"), 10, "seed");
   const std::uint64_t tiles = lines.number(lines.value("tiles"), 10, "number of tiles");
   const std::uint64_t full = lines.number(lines.value("full"), 10, "number of results");

@@ -1,12 +1,14 @@
 // How recordings are read: lines of "# key value", hashes and hexadecimal codes; every failure names file and line.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "narrow/base/error.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow::detail {
 
@@ -22,6 +24,9 @@ class LineReader {
     const std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
     ++number_;
+    // It may go to a terminal, as it stands or in a message.
+    if (std::any_of(line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }))
+      fail("this line holds what cannot be printed");
     return line;
   }
   // "# gpu NVIDIA H200" gives the rest of the line after the key.
@@ -34,9 +39,17 @@ class LineReader {
   std::uint64_t number(std::string_view word, int base, const char* what) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-    if (error != std::errc() || end != word.data() + word.size() || word.empty())
-      fail(std::string("'") + std::string(word.substr(0, 24)) + "' is no " + what);
+    if (error != std::errc() || end != word.data() + word.size() || word.empty()) fail(quote(word) + " is no " + what);
     return value;
+  }
+  // What a parser of ours says about a word, with the place in front.
+  template <class Parse>
+  auto parse(const Parse& parse_word, std::string_view word) const {
+    try {
+      return parse_word(std::string(word));
+    } catch (const Error& error) {
+      fail(error.what());
+    }
   }
   // The words of a line, with single spaces between.
   static std::vector<std::string_view> words(std::string_view line) {

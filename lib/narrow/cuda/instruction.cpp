@@ -3,6 +3,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow {
 
@@ -152,8 +153,8 @@ Instruction find_instruction(const std::string& name) {
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string close = did_you_mean(name, views);
-  throw Error("gpu: unknown instruction '" + name + "'; " + (close.empty() ? "" : "did you mean '" + close + "'? ") +
-              "`narrow gpu check --list` names them all");
+  throw Error("gpu: unknown instruction " + quote(name) + "; " +
+              (close.empty() ? "" : "did you mean '" + close + "'? ") + "`narrow gpu check --list` names them all");
 }
 
 }  // namespace narrow

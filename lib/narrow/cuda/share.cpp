@@ -132,12 +132,7 @@ ShareFile read_share(const std::string& text, const std::string& name) {
   for (const char* c = how_to_read; *c != '\0'; ++c) help_lines += *c == '\n' ? 1 : 0;
   LineReader lines(std::string_view(text).substr(help), name, help_lines);
   ShareFile file;
-  const auto value = [&](const char* key) {  // goes to terminals
-    std::string word(lines.value(key));
-    if (std::any_of(word.begin(), word.end(), [](char c) { return c < ' ' || c > '~'; }))
-      lines.fail(std::string(key) + " holds what cannot be printed");
-    return word;
-  };
+  const auto value = [&](const char* key) { return lines.value(key); };
   file.gpu = value("gpu"),
   file.sm = static_cast<int>(std::min<std::uint64_t>(lines.number(lines.value("sm"), 10, "sm"), 999));
   if (sm_generation(file.sm).empty()) lines.fail("no generation of tensor cores is known for this sm");
@@ -156,7 +151,7 @@ ShareFile read_share(const std::string& text, const std::string& name) {
     } else if (words[0] == "convert") {
       file.conversions.push_back(read_conversion(lines, line));
     } else if (words[0] == "instruction" && words.size() == 4) {
-      file.instructions.push_back({find_instruction(std::string(words[1])),
+      file.instructions.push_back({lines.parse(find_instruction, words[1]),
                                    lines.number(words[2], 10, "count"),
                                    lines.number(words[3], 10, "number of mismatches"),
                                    {},

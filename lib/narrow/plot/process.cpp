@@ -155,19 +155,25 @@ class GroupGuard {
   GroupGuard& operator=(const GroupGuard&) = delete;
 
  private:
-  static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> before_ = {};
+  static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  std::array<struct sigaction, signals.size()> before_ = {};
   bool owner_ = false;
 };
 
 struct Limit {
-  explicit Limit(int limit) : seconds(limit), end(std::chrono::steady_clock::now() + std::chrono::seconds(limit)) {}
+  Limit(int limit, const std::function<bool()>& stop)
+      : seconds(limit), end(std::chrono::steady_clock::now() + std::chrono::seconds(limit)), should_stop(stop) {}
   std::chrono::milliseconds left() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
   }
-  std::string passed() const { return "did not end within " + std::to_string(seconds) + " s"; }
+  // Why the program has to be ended; nothing while it may go on.
+  std::string passed() const {
+    if (should_stop && should_stop()) return "was interrupted";
+    return left().count() > 0 ? "" : "did not end within " + std::to_string(seconds) + " s";
+  }
   int seconds;
   std::chrono::steady_clock::time_point end;
+  const std::function<bool()>& should_stop;
 };
 
 // Writes and reads at once, so that neither side waits for the other. Returns why the program has to be ended; nothing
@@ -176,9 +182,10 @@ std::string exchange(Descriptor& in, int out, int err, std::string_view input, F
   std::array<pollfd, 3> files{pollfd{in.get(), POLLOUT, 0}, pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   std::array<std::string*, 3> texts{nullptr, &result.out, &result.err};
   while (files[1].fd >= 0 || files[2].fd >= 0) {
-    const auto left = limit.left();
-    if (left.count() <= 0) return limit.passed();
-    if (poll(files.data(), files.size(), static_cast<int>(left.count())) < 0) {
+    if (const std::string why = limit.passed(); !why.empty()) return why;
+    // Asked again soon: a signal that comes just before poll() does not end it.
+    const int wait = limit.should_stop ? 50 : static_cast<int>(limit.left().count()) + 1;
+    if (poll(files.data(), files.size(), wait) < 0) {
       if (errno == EINTR) continue;  // revents says nothing then
       return std::string("could not be waited for: ") + std::strerror(errno);
     }
@@ -207,8 +214,8 @@ std::string exchange(Descriptor& in, int out, int err, std::string_view input, F
 int wait_or_end(pid_t child, const Limit& limit, std::string& stopped) {
   int state = 0;
   while (stopped.empty() && waitpid(child, &state, WNOHANG) == 0) {
-    if (limit.left().count() <= 0) stopped = limit.passed();
-    else std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stopped = limit.passed();
+    if (stopped.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (stopped.empty()) return state;
   kill(-child, SIGKILL);
@@ -220,12 +227,13 @@ int wait_or_end(pid_t child, const Limit& limit, std::string& stopped) {
 
 bool is_on_path(std::string_view name) { return !place_of(std::string(name)).empty(); }
 
-Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds) {
+Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds,
+                     const std::function<bool()>& should_stop) {
   Descriptor in, their_in, out, their_out, err, their_err;
   open_pair(in, their_in, words[0]);
   open_pair(out, their_out, words[0]);
   open_pair(err, their_err, words[0]);
-  const Limit limit(limit_seconds);
+  const Limit limit(limit_seconds, should_stop);
   const pid_t child = start(words, their_in.get(), their_out.get(), their_err.get());
   const GroupGuard guard(child);
   their_in.reset();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,10 @@ constexpr std::size_t most_output_bytes = std::size_t{64} << 20;  // of each of 
 
 // Finds words[0] on PATH (entries that are not absolute are skipped), gives it `input`, and collects what it writes. A program that has not ended after
 // `limit_seconds`, or writes more than most_output_bytes, is ended with all that it started; what came until then is in
-// the result. Throws Error when it cannot be started.
-Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds);
+// the result. So is one while which should_stop() became true: how a caller that handles signals passes them on. Throws
+// Error when it cannot be started.
+Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds,
+                     const std::function<bool()>& should_stop = {});
 
 // The same; throws Error also when the program had to be ended.
 Finished run_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds);

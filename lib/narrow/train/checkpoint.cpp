@@ -1,19 +1,23 @@
 #include "narrow/train/checkpoint.hpp"
 
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/crc32.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/mapped_file.hpp"
+#include "narrow/tensor/new_file.hpp"
+#include "narrow/tensor/safetensors_json.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
+#include "narrow/train/config_json.hpp"
 
 namespace narrow::train {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double StepRow::*real_columns[] = {
     &StepRow::loss,           &StepRow::gradient_norm, &StepRow::update_ratio,  &StepRow::underflow_share,
@@ -21,7 +25,43 @@ constexpr double StepRow::*real_columns[] = {
     &StepRow::clip_factor};
 constexpr std::size_t columns = std::size(real_columns) + 2;  // and scale and skipped
 
+// --- the checksum ---
+
+// The metadata hold the CRC-32 of the whole file, in which its own eight digits count as zeros:
+//   header length | {"__metadata__":{"checksum":"00000000",... | data
+constexpr std::string_view before_digits = "{\"__metadata__\":{\"checksum\":\"", zeros = "00000000";
+constexpr std::size_t digits_at = 8 + before_digits.size();
+
+std::string to_digits(std::uint32_t crc) {
+  std::string text(zeros);
+  for (std::size_t i = text.size(); i-- > 0; crc >>= 4) text[i] = "0123456789abcdef"[crc & 15];
+  return text;
+}
+
+// Empty where the file does not begin as it should.
+std::string checksum_of(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.size() < digits_at + zeros.size() || text.substr(8, before_digits.size()) != before_digits) return "";
+  std::uint32_t crc = crc32_of(0, file.first(digits_at));
+  crc = crc32_of(crc, std::as_bytes(std::span(zeros)));
+  return to_digits(crc32_of(crc, file.subspan(digits_at + zeros.size())));
+}
+
 // --- out ---
+
+// What is at path gets the other name too, so that it stays when path is given to the next one.
+void keep_previous(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);  // a link to a file has the file kept
+  if (error) return;                                                           // nothing there yet
+  const std::string previous = previous_checkpoint(path);
+  unlink(previous.c_str());
+  if (link(real.c_str(), previous.c_str()) == 0) return;
+  // No second names in this file system, or the file is in another one.
+  NewFile copy(previous);
+  copy.write(MappedFile::open(path)->bytes());
+  copy.finish();
+}
 
 // Tensors in memory, in the order in which they are written.
 struct Pack {
@@ -37,9 +77,18 @@ struct Pack {
     if (shape.empty()) shape = {values.size()};
     add(std::move(name), "F32", std::move(shape), std::as_bytes(values));
   }
-  void write(const std::string& path, std::vector<std::pair<std::string, std::string>> metadata) const {
+  void write(const std::string& path, std::vector<std::pair<std::string, std::string>> metadata,
+             bool is_checkpoint = false) const {
+    if (is_checkpoint) {
+      metadata.insert(metadata.begin(), {"checksum", std::string(zeros)});
+      const std::string header = safetensors_header_text(headers, metadata);
+      std::uint32_t crc = crc32_of(0, std::as_bytes(std::span(header)));
+      for (const std::span<const std::byte> bytes : data) crc = crc32_of(crc, bytes);
+      metadata[0].second = to_digits(crc);
+    }
     TensorWriter writer(path, headers, std::move(metadata));
     for (const std::span<const std::byte> bytes : data) writer.write(bytes);
+    if (is_checkpoint) keep_previous(path);
     writer.finish();
   }
 };
@@ -83,46 +132,100 @@ std::string metadata_of(const TensorFile& file, std::string_view key) {
   fail(file.path, "no checkpoint of narrow train (no '" + std::string(key) + "' in its metadata)");
 }
 
-std::uint64_t steps_of(const TensorFile& file) {
-  const narrow::Tensor* flags = file.find("found_inf");
-  if (flags == nullptr) fail(file.path, "no checkpoint of narrow train (no tensor 'found_inf')");
-  return flags->values();
-}
-
+// The values of a tensor that has this type and this shape.
 template <class T>
-std::vector<T> read_tensor(const TensorFile& file, const std::string& name, std::uint64_t count) {
+std::vector<T> read_tensor(const TensorFile& file, const std::string& name, const std::vector<std::uint64_t>& shape) {
+  constexpr std::string_view type = sizeof(T) == 1 ? "U8" : sizeof(T) == 4 ? "F32" : "F64";
   const narrow::Tensor* tensor = file.find(name);
-  if (tensor == nullptr || tensor->values() != count)
-    fail(file.path, "a checkpoint of this run has a tensor '" + name + "' of " + std::to_string(count) + " values");
-  std::vector<T> values(count);
+  if (tensor == nullptr || tensor->type.name != type || tensor->shape != shape)
+    fail(file.path, "damaged: a checkpoint of this run has a tensor '" + name + "' of " + std::string(type) +
+                        " and shape " + shape_text(shape));
+  std::vector<T> values(tensor->values());
   if constexpr (std::is_same_v<T, std::uint8_t>) read_codes(*tensor, 0, values);
   else read_values(*tensor, 0, values);
   return values;
 }
 
-std::vector<StepRow> table_to_rows(std::span<const double> table) {
-  std::vector<StepRow> rows(table.size() / columns);
+std::vector<StepRow> read_rows(const TensorFile& file) {
+  const narrow::Tensor* flags = file.find("found_inf");
+  const std::uint64_t steps = flags == nullptr ? 0 : flags->elements();
+  const std::vector<std::uint8_t> found_inf = read_tensor<std::uint8_t>(file, "found_inf", {steps});
+  const std::vector<double> table = read_tensor<double>(file, "rows", {steps, columns});
+  std::vector<StepRow> rows(steps);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::span<const double> values = table.subspan(i * columns, columns);
+    const double* values = &table[i * columns];
+    const double skipped = values[columns - 1];
+    if (found_inf[i] > 1 || (skipped != 0 && skipped != 1))
+      fail(file.path, "damaged: found_inf or skipped of step " + std::to_string(i) + " is neither 0 nor 1");
     rows[i].step = i;
     for (std::size_t c = 0; c < std::size(real_columns); ++c) rows[i].*real_columns[c] = values[c];
     rows[i].scale = narrow::detail::to_float(values[columns - 2]);
-    rows[i].skipped = values[columns - 1] != 0;
+    rows[i].skipped = skipped != 0;
+    rows[i].found_inf = found_inf[i] != 0;
   }
   return rows;
 }
 
-std::optional<FirstNonFinite> first_of(const Json& j) {
-  if (j.is_null()) return std::nullopt;
-  const auto operation = j.at("operation").get<std::size_t>(), role = j.at("role").get<std::size_t>();
-  if (operation >= operation_count || role >= role_count) throw Error("no such operation");
-  return FirstNonFinite{j.at("step").get<std::uint64_t>(), j.at("tensor").get<std::string>(),
-                        static_cast<Operation>(operation), static_cast<Role>(role), j.at("in_model").get<bool>()};
+// Of a step that was done.
+std::uint64_t step_of(const Node& node, std::uint64_t steps) {
+  if (steps == 0) node.fail("names a step, and none was done");
+  return static_cast<std::uint64_t>(node.count(0, static_cast<std::int64_t>(steps) - 1));
+}
+
+std::optional<FirstNonFinite> first_of(const Node& node, std::uint64_t steps) {
+  if (node.value.is_null()) return std::nullopt;
+  FirstNonFinite first;
+  std::size_t keys = 0;
+  node.each({"step", "tensor", "operation", "role", "in_model"}, [&](std::size_t key, const Node& child) {
+    ++keys;
+    switch (key) {
+      case 0: first.step = step_of(child, steps); break;
+      case 1: first.tensor = child.text(); break;
+      case 2: first.operation = static_cast<Operation>(child.count(0, operation_count - 1)); break;
+      case 3: first.role = static_cast<Role>(child.count(0, role_count - 1)); break;
+      case 4: first.in_model = child.truth(); break;
+    }
+  });
+  const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (keys != 5 || first.tensor.size() > 200 || !std::all_of(first.tensor.begin(), first.tensor.end(), is_printable))
+    node.fail("must have a step, a tensor of at most 200 printable characters, an operation, a role and in_model");
+  return first;
+}
+
+struct Opened {
+  TensorFile file;
+  TrainingState state;  // all but the tensors
+};
+
+// Every byte is looked at, and all that can be known without the run.
+Opened open_checkpoint(const std::string& path) {
+  Opened opened{open_tensor_file(path), {}};
+  const auto& metadata = opened.file.metadata;
+  metadata_of(opened.file, "run");
+  if (std::none_of(metadata.begin(), metadata.end(), [](const auto& entry) { return entry.first == "checksum"; }))
+    fail(path, "has no checksum: of an older version of narrow, or damaged; start again without --resume");
+  const std::string stated = metadata_of(opened.file, "checksum");
+  if (const std::string found = checksum_of(MappedFile::open(path)->bytes()); found != stated)
+    fail(path, "damaged: its checksum is " + quote(stated) + " and its bytes give " + quote(found));
+  TrainingState& state = opened.state;
+  state.rows = read_rows(opened.file);
+  const std::uint64_t steps = state.rows.size();
+  const std::string where = quote_path(path) + ": damaged: progress";
+  const Json progress = parse_strict_json<Json>(metadata_of(opened.file, "progress"), where);
+  std::size_t keys = 0;
+  Node{progress, where}.each({"optimiser_steps", "first_nonfinite", "broke"}, [&](std::size_t key, const Node& child) {
+    ++keys;
+    if (key == 0) state.optimiser_steps = static_cast<std::uint64_t>(child.count(0, static_cast<std::int64_t>(steps)));
+    if (key == 1) state.first_nonfinite = first_of(child, steps);
+    if (key == 2 && !child.value.is_null()) state.broke = step_of(child, steps);
+  });
+  if (keys != 3) fail(path, "damaged: progress has optimiser_steps, first_nonfinite and broke");
+  return opened;
 }
 
 // "task: now digits, then lm" for the first member that differs.
 std::string first_difference(const std::string& now, const std::string& then) {
-  const Json a = Json::parse(now), b = Json::parse(then, nullptr, false);
+  const Json a = Json::parse(now), b = Json::parse(then, nullptr, false);  // b for a message alone
   for (const auto& [key, value] : a.items())
     if (!b.is_object() || !b.contains(key) || b[key] != value)
       return key + (key == "recipe" || key == "data" || !b.is_object() || !b.contains(key)
@@ -162,6 +265,11 @@ std::string run_identity(const RunRequest& r) {
   return identity.dump();
 }
 
+std::string previous_checkpoint(const std::string& path) {
+  constexpr std::string_view ending = ".safetensors";
+  return path.substr(0, path.size() - (path.ends_with(ending) ? ending.size() : 0)) + ".previous.safetensors";
+}
+
 void write_checkpoint(const std::string& path, Trainer& trainer) {
   const TrainingState state = trainer.state();
   const std::vector<Parameter<float>*> parameters = trainer.model().parameters();
@@ -179,50 +287,46 @@ void write_checkpoint(const std::string& path, Trainer& trainer) {
   const Json progress = {{"optimiser_steps", state.optimiser_steps},
                          {"first_nonfinite", to_json(state.first_nonfinite)},
                          {"broke", state.broke ? Json(*state.broke) : Json()}};
-  pack.write(path, {{"run", run_identity(trainer.request())}, {"progress", progress.dump()}});
+  pack.write(path, {{"run", run_identity(trainer.request())}, {"progress", progress.dump()}}, true);
 }
 
 void read_checkpoint(const std::string& path, Trainer& trainer) {
-  const TensorFile file = open_tensor_file(path);
+  Opened opened = open_checkpoint(path);
+  const TensorFile& file = opened.file;
+  TrainingState& state = opened.state;
   const std::string now = run_identity(trainer.request()), then = metadata_of(file, "run");
   if (now != then) fail(path, "the checkpoint of another run: " + first_difference(now, then));
   const TrainingState fresh = trainer.state();  // the sizes
   const std::vector<Parameter<float>*> parameters = trainer.model().parameters();
-  TrainingState state;
-  const std::uint64_t steps = steps_of(file);
-  const std::vector<std::uint8_t> found_inf = read_tensor<std::uint8_t>(file, "found_inf", steps);
-  state.rows = table_to_rows(read_tensor<double>(file, "rows", steps * columns));
-  for (std::size_t i = 0; i < steps; ++i) state.rows[i].found_inf = found_inf[i] != 0;
+  std::size_t tensors = 2 + fresh.layers.size();  // found_inf and rows
   for (std::size_t k = 0; k < parameters.size(); ++k) {
-    const std::string& name = parameters[k]->name;
-    state.parameters.push_back(read_tensor<float>(file, "parameter." + name, fresh.parameters[k].size()));
-    const auto moment = [&](const char* which, const std::vector<float>& like) {
-      return like.empty() ? std::vector<float>() : read_tensor<float>(file, which + name, like.size());
+    const auto take = [&, k](const std::string& which, const std::vector<float>& like) {
+      if (like.empty()) return std::vector<float>();
+      ++tensors;
+      return read_tensor<float>(file, which + parameters[k]->name, shape_of(parameters[k]->value));
     };
-    state.moments.push_back({moment("first.", fresh.moments[k].first), moment("second.", fresh.moments[k].second),
-                             moment("compensation.", fresh.moments[k].compensation)});
+    const Moments& m = fresh.moments[k];
+    state.parameters.push_back(take("parameter.", fresh.parameters[k]));
+    state.moments.push_back(
+        {take("first.", m.first), take("second.", m.second), take("compensation.", m.compensation)});
   }
   for (const LayerState& s : fresh.layers) {
     const narrow::Tensor* tensor = file.find("state." + s.name);  // a history grows
-    if (tensor == nullptr) fail(path, "a checkpoint of this run has a tensor 'state." + s.name + "'");
-    state.layers.push_back({s.name, read_tensor<float>(file, "state." + s.name, tensor->values())});
+    const std::uint64_t count = tensor == nullptr ? s.values.size() : tensor->elements();
+    state.layers.push_back({s.name, read_tensor<float>(file, "state." + s.name, {count})});
   }
+  if (const std::size_t all = file.tensors.size() + file.parts.size() + file.unreadable.size(); all != tensors)
+    fail(path, "damaged: " + std::to_string(all) + " tensors; a checkpoint of this run has " + std::to_string(tensors));
   try {
-    const Json progress = Json::parse(metadata_of(file, "progress"));
-    state.optimiser_steps = progress.at("optimiser_steps").get<std::uint64_t>();
-    state.first_nonfinite = first_of(progress.at("first_nonfinite"));
-    if (!progress.at("broke").is_null()) state.broke = progress.at("broke").get<std::uint64_t>();
     trainer.restore(std::move(state));
-  } catch (const std::exception& error) {
-    fail(path, std::string("a damaged checkpoint: ") + error.what());
+  } catch (const Error& error) {
+    fail(path, std::string("damaged: ") + error.what());
   }
 }
 
 CheckpointProgress read_progress(const std::string& path) {
-  const TensorFile file = open_tensor_file(path);
-  const Json progress = Json::parse(metadata_of(file, "progress"), nullptr, false);
-  const bool broke = progress.is_object() && progress.contains("broke") && !progress["broke"].is_null();
-  return {steps_of(file), broke};
+  const TrainingState state = open_checkpoint(path).state;
+  return {state.rows.size(), state.broke.has_value()};
 }
 
 void write_dump(const std::string& path, Trainer& trainer) {

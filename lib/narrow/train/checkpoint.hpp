@@ -11,12 +11,15 @@ namespace narrow::train {
 // with a batch of theirs.
 std::string run_identity(const RunRequest& request);
 
-// Throws Error when it cannot be written; what was there before stays.
+// What was there before stays as previous_checkpoint(path): at any moment at least one of the two is whole. Throws
+// Error when it cannot be written; then path is as it was.
 void write_checkpoint(const std::string& path, Trainer& trainer);
-// Goes on where the file was written. Throws Error: no checkpoint, that of another run (and what differs), or damaged.
+std::string previous_checkpoint(const std::string& path);  // a.safetensors: a.previous.safetensors
+// Goes on where the file was written. Throws Error: no checkpoint, that of another run (and what differs), or damaged;
+// then the trainer is as it was.
 void read_checkpoint(const std::string& path, Trainer& trainer);
 
-// How far the run got, without reading its tensors. Throws Error: no checkpoint.
+// How far the run got. Throws Error: no checkpoint, or a damaged one (a checksum covers every byte).
 struct CheckpointProgress {
   std::uint64_t steps;
   bool broke;

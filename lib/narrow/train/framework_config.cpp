@@ -50,6 +50,7 @@ void read_values(const Json& tree, const std::string& section, Values& v) {
   for (const auto& [name, value] : tree.items()) {
     const std::string key = section.empty() && name == "bfloat16" ? "bf16" : name;  // as it was called before
     const std::string path = section.empty() ? key : section + "." + key;
+    if (key != name && tree.contains(key)) v.fail(path, "is given twice: also as " + name);
     const KeyRow* row = v.framework.find(section, key);
     if (row == nullptr) refuse_key(v, section, key);
     if (value.is_null()) continue;

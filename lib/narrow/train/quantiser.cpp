@@ -155,8 +155,8 @@ std::vector<float> Quantiser<T>::state() const {
 template <class T>
 void Quantiser<T>::restore(std::span<const float> values) {
   const auto longest = static_cast<std::size_t>(delayed_.history - 1);
-  const bool fits = values.size() >= 4 && values.size() - 4 <= longest && values[0] > 0 && values[2] >= 0 &&
-                    values[2] <= static_cast<float>(longest);
+  const bool fits = values.size() >= 4 && values.size() - 4 <= longest && values[0] > 0 && std::isfinite(values[0]) &&
+                    values[2] >= 0 && values[2] <= static_cast<float>(longest) && values[2] == std::floor(values[2]);
   if (!fits)
     throw Error("state of " + tensor_ + ": no scale and history of at most " + std::to_string(longest) + " amaxes");
   state_ = {

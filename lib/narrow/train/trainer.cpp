@@ -272,11 +272,28 @@ void Trainer::restore(TrainingState state) {
     require(state.parameters[k].size() == r.parameters[k]->value.size() && theirs.first.size() == ours.first.size() &&
             theirs.second.size() == ours.second.size() && theirs.compensation.size() == ours.compensation.size());
   }
-  r.model->restore(state.layers);
+  // The scales and what was skipped follow from what the scaler saw.
+  std::unique_ptr<Scaler> scaler = make_scaler(r.request.recipe.loss_scaler).scaler;
+  std::uint64_t taken = 0;
+  for (const StepRow& row : state.rows) {
+    if (row.scale != scaler->scale() || row.skipped != (row.found_inf && scaler->skips_on_inf()))
+      throw Error("step " + std::to_string(row.step) + " has not the scale, or was not skipped, as the scaler has it");
+    taken += row.skipped ? 0 : 1;
+    scaler->observe({row.found_inf});
+  }
+  if (state.optimiser_steps != taken)
+    throw Error(std::to_string(state.optimiser_steps) + " steps of the optimiser where " + std::to_string(taken) +
+                " were taken");
+  const std::vector<LayerState> before = r.model->states();
+  try {
+    r.model->restore(state.layers);
+  } catch (const Error&) {
+    r.model->restore(before);
+    throw;
+  }
   for (std::size_t k = 0; k < r.parameters.size(); ++k) r.parameters[k]->value.data = std::move(state.parameters[k]);
   r.optimiser.restore(state.optimiser_steps, std::move(state.moments));
-  r.scaler = make_scaler(r.request.recipe.loss_scaler).scaler;
-  for (const StepRow& row : state.rows) r.scaler->observe({row.found_inf});
+  r.scaler = std::move(scaler);
   r.rows = std::move(state.rows);
   r.first_nonfinite = std::move(state.first_nonfinite);
   r.broke = state.broke;
