@@ -21,6 +21,7 @@ needed_packages="
   zlib1g-dev=include:zlib.h
   python3-numpy=path:/usr/lib/python3/dist-packages/numpy
   gnuplot-nox=bin:gnuplot
+  locales=path:/usr/share/i18n/locales/tr_TR
 "
 
 is_there() {
