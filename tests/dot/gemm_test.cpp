@@ -416,13 +416,13 @@ TEST_CASE("gemm: a request that cannot be met is an error of one line") {
   Matrix square(4, 4, 4);
   const narrow::CodeMatrix same = square.codes();
   const DotModel& words = model("software.fma.f32.f32.f32");
-  const Matrix x(4, 4, 4), y(4, 4, 4);
-  CHECK(fails([&] { test::run_gemm(words, {}, same, x.codes(), {}, square, {}); }));  // D is A
-  CHECK(fails([&] { test::run_gemm(words, {}, x.codes(), same, {}, square, {}); }));
-  CHECK_FALSE(fails([&] { test::run_gemm(words, {}, x.codes(), y.codes(), same, square, {}); }));  // C is D
+  const Matrix left(4, 4, 4), right(4, 4, 4);
+  CHECK(fails([&] { test::run_gemm(words, {}, same, left.codes(), {}, square, {}); }));  // D is A
+  CHECK(fails([&] { test::run_gemm(words, {}, left.codes(), same, {}, square, {}); }));
+  CHECK_FALSE(fails([&] { test::run_gemm(words, {}, left.codes(), right.codes(), same, square, {}); }));  // C is D
   narrow::CodeMatrix turned = same;
   turned.layout = narrow::Layout::column_major;
-  CHECK(fails([&] { test::run_gemm(words, {}, x.codes(), y.codes(), turned, square, {}); }));
+  CHECK(fails([&] { test::run_gemm(words, {}, left.codes(), right.codes(), turned, square, {}); }));
   narrow::CodeMatrix short_lines = a.codes();
   short_lines.pitch = 2;
   CHECK(fails([&] { test::run_gemm(m, {}, short_lines, b.codes(), {}, d, {}); }));
