@@ -5,13 +5,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <limits>
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/report/table.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/strict_json.hpp"
@@ -140,9 +140,7 @@ const Values* find_values(const std::vector<Values>& all, std::string_view name)
 namespace {
 
 Json load_json(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw narrow::Error(path + ": cannot be read");
-  return narrow::parse_strict_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}), path);
+  return narrow::parse_strict_json<Json>(narrow::read_text(path), path);
 }
 
 // nlohmann's errors name the key and the type: one line is enough to find it.

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 
 #include "experiment.hpp"
 #include "inputs.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/train/memory.hpp"
 #include "narrow/train/recipe.hpp"
 #include "recorded_steps.hpp"
@@ -186,8 +186,7 @@ double recorded_rate(const std::string& file, const std::string& line) {
 std::string recorded_rates() {
   const std::optional<std::string> path = find_data("golden/h200-bench.txt");
   if (!path) return "";
-  std::ifstream file(*path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_text(*path);
 }
 
 // Of the rates that the finding compares (FP32, BF16, FP8), those that the recording does not have.

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
 #include "inputs.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace analysis {
@@ -56,7 +57,7 @@ RecordedRows<Row> load(const std::string& name, std::string& missing, Read read)
     missing = error.what();
   }
   if (!path) return all;
-  std::ifstream file(*path);
+  std::istringstream file(narrow::read_text(*path));
   std::vector<std::string> names;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

@@ -187,7 +187,7 @@ std::vector<BenchRow> measure_files(const Options& options, int repeat) {
 
 Json to_json(const BenchRow& r) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  Json row;
+  Json row = Json::object();
   row["kernel"] = r.kernel;
   row["format"] = text_or_null(r.format);
   row["mode"] = text_or_null(r.mode);

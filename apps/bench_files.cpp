@@ -30,20 +30,25 @@ namespace {
 constexpr std::size_t piece_values = std::size_t{1} << 20;
 constexpr std::uint64_t one_in = 1000;  // values of the second file that differ, by one ulp
 
+constexpr const char* file_names[] = {"x.safetensors", "y.safetensors", "out.safetensors"};
+
 // A folder of its own that goes away with everything in it.
 struct TemporaryFolder {
   fs::path path;
+  std::vector<std::string> files;
   explicit TemporaryFolder(const std::string& parent) {
     std::string name = parent + "/narrow-bench-XXXXXX";
     if (mkdtemp(name.data()) == nullptr)
       throw narrow::Error("--dir: cannot make a folder in " + narrow::quote(parent) + "; give one that can be written");
     path = name;
+    for (const char* file : file_names) files.push_back(name + "/" + file);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
+    // By names that are there already: descriptors or memory may be what is missing.
+    for (const std::string& file : files) unlink(file.c_str());
+    rmdir(path.c_str());
   }
 };
 
@@ -126,8 +131,8 @@ std::vector<BenchRow> bench_files(const FileBench& request) {
                         std::to_string((9 * request.bytes / 4) >> 20) +
                         " MiB of files; give another folder, or a smaller --size");
   const TemporaryFolder folder(request.folder);
-  const std::string x = (folder.path / "x.safetensors").string(), y = (folder.path / "y.safetensors").string();
-  const std::string out = (folder.path / "out.safetensors").string();
+  const std::string x = folder.files[0], y = folder.files[1];
+  const std::string out = folder.files[2];
   const std::uint64_t values = request.bytes / 4;
   write_input(x, values, false);
   if (wants("compare files")) write_input(y, values, true);

@@ -191,7 +191,7 @@ Json to_json(const Plan& plan, const std::string& path, const Target& to, const 
   Json tensors = Json::array();
   for (const Planned& p : plan.tensors)
     for (const narrow::TensorHeader& h : p.headers) {
-      Json row;
+      Json row = Json::object();
       row["name"] = h.name;
       row["from"] = p.source.type.name;
       row["dtype"] = h.type.name;
@@ -199,7 +199,7 @@ Json to_json(const Plan& plan, const std::string& path, const Target& to, const 
       row["bytes"] = is_npy(path) && h.type.bits < 8 ? h.elements() : h.bytes();  // .npy holds one code a byte
       tensors.push_back(std::move(row));
     }
-  Json out;
+  Json out = Json::object();
   out["file"] = path;
   out["format"] = to.name;
   out["values"] = to.result == narrow::CastResult::values;

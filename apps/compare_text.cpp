@@ -52,7 +52,7 @@ std::vector<std::uint64_t> indices(const narrow::Tensor& tensor, std::uint64_t i
 }
 
 Json to_json(const ComparedTensor& pair, const narrow::Difference& d) {
-  Json row;
+  Json row = Json::object();
   row["index"] = indices(pair.x, d.index);
   row["flat"] = d.index;
   const narrow::ElementType type = code_type(pair);
@@ -175,7 +175,7 @@ bool is_good(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
 Json compare_json(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
   const narrow::Comparison& c = pair.found;
   const bool missing = !pair.missing_in.empty();
-  Json out;
+  Json out = Json::object();
   out["tensor"] = pair.name;
   out["dtype"] = pair.x.type.name;
   out["shape"] = pair.x.shape;
@@ -198,7 +198,7 @@ Json compare_json(const ComparedTensor& pair, const narrow::CompareOptions& limi
   Json bins = Json::array();
   for (std::size_t k = 0; k < narrow::ulp_bins; ++k)
     if (c.by_ulp[k] != 0 && c.has_ulp) {
-      Json bin;
+      Json bin = Json::object();
       bin["from"] = bin_first(k);
       bin["to"] = bin_last(k);
       bin["count"] = c.by_ulp[k];

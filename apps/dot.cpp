@@ -132,7 +132,7 @@ std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace, 
 }
 
 Json value_json(Code code, const Format& f) {
-  Json value;
+  Json value = Json::object();
   value["code"] = narrow::to_hex_code(code, f);
   value["value"] = narrow::to_decimal(code, f);
   value["hex_float"] = narrow::to_hex_float(code, f);
@@ -151,14 +151,14 @@ Json list_json(const std::vector<DotValue>& values, const Format& format) {
 }
 
 Json stage_json(const DotModel& m, const FusedStage& stage) {
-  Json out;
+  Json out = Json::object();
   out["stage"] = stage.title;
   out["special"] = stage.special;
   out["largest_exponent"] = stage.special ? Json() : Json(stage.largest);
   out["quantum_exponent"] = stage.special ? Json() : Json(stage.lowest);
   out["terms"] = Json::array();
   for (const TracedTerm& t : stage.terms) {
-    Json term;
+    Json term = Json::object();
     term["term"] = t.label;
     term["negative"] = t.term.negative;
     term["significand"] = t.term.significand;
@@ -173,11 +173,11 @@ Json stage_json(const DotModel& m, const FusedStage& stage) {
 }
 
 Json stage_json(const DotModel& m, const OperationStage& stage) {
-  Json out;
+  Json out = Json::object();
   out["stage"] = stage.title;
   out["operations"] = Json::array();
   for (const Operation& op : stage.operations) {
-    Json row;
+    Json row = Json::object();
     row["name"] = op.label;
     row["operation"] = op.formula;
     row["exact"] = op.exact.kind == narrow::NumberKind::finite ? Json(binary_text(op.exact)) : Json();
@@ -189,7 +189,7 @@ Json stage_json(const DotModel& m, const OperationStage& stage) {
 
 Json to_json(const DotModel& m, const Request& r, const DotTrace& trace) {
   const Format& f = m.accumulator.format;
-  Json out;
+  Json out = Json::object();
   out["model"] = std::string(m.name.view());
   out["evidence"] = narrow::evidence_name(m.evidence);
   out["a"] = list_json(r.a, m.a.format);

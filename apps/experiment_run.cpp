@@ -91,7 +91,7 @@ narrow::PageSection page_section(const analysis::Experiment& experiment, const a
 
 Json outcome_json(const analysis::Experiment& experiment, const analysis::Parameters& parameters,
                   const analysis::Outcome& outcome) {
-  Json json;
+  Json json = Json::object();
   json["name"] = experiment.name;
   json["question"] = experiment.question;
   json["finding"] = outcome.finding;

@@ -49,7 +49,7 @@ Table to_table(const std::vector<ChosenFormat>& formats, bool colour) {
 Json to_json(const ChosenFormat& chosen) {
   const narrow::Format& f = chosen.format;
   const Limits limits = limits_of(f);
-  Json row;
+  Json row = Json::object();
   row["name"] = chosen.name;
   row["bits"] = f.width();
   row["exponent_bits"] = f.exponent_bits;

@@ -134,7 +134,7 @@ std::string to_text(const Result& r) {
 
 Json to_json(const Result& r) {
   const Summary& s = r.summary;
-  Json out;
+  Json out = Json::object();
   out["model"] = std::string(r.model.name.view());
   out["evidence"] = narrow::evidence_name(r.model.evidence);
   out["plan"] = narrow::plan_text(r.plan);
@@ -152,7 +152,7 @@ Json to_json(const Result& r) {
   out["min_nonzero"] = s.smallest > 0 ? json_number(s.smallest) : Json();
   out["file"] = r.file ? Json(*r.file) : Json();
   if (r.error) {
-    Json e;
+    Json e = Json::object();
     e["outputs"] = r.error->outputs;
     e["compared"] = r.error->compared;
     e["exact"] = r.error->exact;

@@ -22,7 +22,7 @@ namespace app {
 
 void add_origin(Json& row, const narrow::ProductOrigin& recorded, const narrow::CublasVersion& used,
                 const std::string& warning) {
-  Json with;
+  Json with = Json::object();
   with["gpu"] = recorded.gpu, with["toolkit"] = recorded.toolkit, with["cublas"] = recorded.cublas;
   with["torch"] = recorded.torch == "none" ? Json() : Json(recorded.torch);
   row["recorded_with"] = with, row["cublas"] = used.number.empty() ? "CUDA " + used.cuda : used.number;
@@ -80,7 +80,7 @@ int plan_from_table(const GpuRequest& request) {
                         request.recorded_with.text() + "); without --cublas a GPU is asked");
   const std::string warning = narrow::version_warning(request.recorded_with, used);
   if (request.json) {
-    Json row;
+    Json row = Json::object();
     row["type"] = type, row["m"] = r->shape.m, row["n"] = r->shape.n, row["k"] = r->shape.k;
     row["algorithm"] = r->algorithm.text(), row["predicted_model"] = r->model, row["predicted_plan"] = r->plan;
     row["recorded"] = true;

@@ -13,7 +13,7 @@ int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, con
   narrow::open_device();
   const narrow::ProductAlgorithm algorithm = narrow::choose_algorithm(type, shape);
   const narrow::PlanPrediction foretold = narrow::predict_plan(request.recorded, type, shape, algorithm);
-  Json row;
+  Json row = Json::object();
   row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
   row["algorithm"] = algorithm.text();
   row["predicted_model"] = foretold.model, row["predicted_plan"] = foretold.plan, row["recorded"] = foretold.recorded;

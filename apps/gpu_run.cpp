@@ -71,7 +71,7 @@ narrow::GpuCheckOptions options_of(const GpuRequest& request) {
 }
 
 Json to_json(int section, const narrow::GpuCheckResult& r) {
-  Json row;
+  Json row = Json::object();
   row["section"] = section, row["name"] = r.name, row["unit"] = r.unit, row["count"] = r.count;
   row["mismatches"] = r.mismatches, row["seconds"] = json_number(r.seconds),
   row["first"] = r.first.empty() ? Json() : Json(r.first);
@@ -124,7 +124,7 @@ void check_products(const GpuRequest& request, const narrow::GpuCheckOptions& op
     const bool exact = !f.model.empty();
     if (exact) ++by_type.back().second.explained;
     if (request.json) {
-      Json row;
+      Json row = Json::object();
       row["section"] = 4, row["type"] = f.type.name, row["m"] = f.shape.m, row["n"] = f.shape.n, row["k"] = f.shape.k;
       row["algorithm"] = f.algorithm.text(), row["model"] = exact ? Json(f.model) : Json(), row["plan"] = f.plan;
       row["outputs"] = f.outputs, row["equal"] = f.equal;
@@ -267,7 +267,7 @@ int bench(const GpuRequest& request) {
   for (const auto& part : {narrow::bench_arrays, narrow::bench_products, narrow::bench_models})
     for (const narrow::GpuRate& r : part()) {
       if (request.json) {
-        Json row;
+        Json row = Json::object();
         row["kernel"] = r.name, row["rate"] = json_number(r.rate), row["unit"] = r.unit,
         row["ratio"] = r.ratio == 0 ? Json() : json_number(r.ratio),
         row["ratio_to"] = r.ratio_to.empty() ? Json() : Json(r.ratio_to);

@@ -91,7 +91,7 @@ int share_gpu(const GpuRequest& request, const narrow::GpuCheckOptions& options,
   for (const narrow::SharedInstruction& s : file.instructions)
     dots += s.compared, wrong += s.mismatches, unknown += s.compared == 0 ? 1 : 0;
   if (request.json) {
-    Json row;
+    Json row = Json::object();
     row["file"] = path, row["gpu"] = file.gpu, row["sm"] = file.sm, row["conversions"] = file.conversions.size();
     row["instructions"] = file.instructions.size(), row["without_model"] = unknown, row["dots"] = dots;
     row["mismatches"] = wrong;

@@ -58,7 +58,7 @@ Json to_json(const std::vector<Counted>& all) {
   Json list = Json::array();
   for (const Counted& c : all)
     for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
-      Json row;
+      Json row = Json::object();
       row["tensor"] = c.tensor;
       row["exponent"] = exponent;
       row["negative"] = counts.negative;

@@ -37,7 +37,7 @@ std::string block_text(const narrow::BlockFormat& f) {
 }
 
 Json to_json(const narrow::Tensor& t) {
-  Json row;
+  Json row = Json::object();
   row["name"] = t.name;
   row["dtype"] = dtype_of(t);
   row["shape"] = t.shape;
@@ -61,7 +61,7 @@ Json to_json(const ChosenFile& chosen) {
   for (const narrow::Unreadable& b : chosen.unreadable) broken.push_back({{"name", b.name}, {"reason", b.why}});
   Json metadata = Json::object();
   for (const auto& [key, value] : chosen.file.metadata) metadata[key] = value;
-  Json out;
+  Json out = Json::object();
   out["file"] = chosen.file.path;
   out["kind"] = narrow::file_kind_name(chosen.file.kind);
   out["tensors"] = std::move(tensors);

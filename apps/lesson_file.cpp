@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -137,11 +136,7 @@ std::string read_text_file(const std::string& path) {
   const std::uintmax_t size = std::filesystem::file_size(path, fault);
   if (fault || !std::filesystem::is_regular_file(path, fault)) throw narrow::Error(path + ": no such file");
   if (size > most_bytes) throw narrow::Error(path + ": larger than 1 MiB, which no lesson is");
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw narrow::Error(path + ": cannot be read");
-  return text.str();
+  return narrow::read_text(path);
 }
 
 Lesson read_lesson(const std::string& path) {

@@ -90,7 +90,7 @@ std::string lesson_ipynb(const Lesson& lesson, const LessonRun& run) {
   int executed = 0;
   for (const LessonCell& cell : lesson.cells) {
     if (cell.has_tag("program")) continue;
-    Json c;
+    Json c = Json::object();
     c["cell_type"] = cell.markdown ? "markdown" : "code";
     c["id"] = cell_id(lesson.name, cells.size() + 1);
     c["metadata"] = Json::object();
@@ -105,7 +105,7 @@ std::string lesson_ipynb(const Lesson& lesson, const LessonRun& run) {
     }
     cells.push_back(std::move(c));
   }
-  Json notebook;
+  Json notebook = Json::object();
   notebook["cells"] = std::move(cells);
   notebook["metadata"] = {{"kernelspec", {{"display_name", "C++20"}, {"language", "C++20"}, {"name", "xcpp20"}}},
                           {"language_info",

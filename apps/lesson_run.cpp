@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <optional>
 
 #include "json_value.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/plot/process.hpp"
 #include "narrow/report/find_data.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -63,7 +64,7 @@ std::string flags_file(std::string& prefix) {
 
 std::vector<std::string> compiler_words(const Lesson& lesson, const RunRequest& request, const std::string& program) {
   std::string prefix;
-  std::ifstream in(flags_file(prefix));
+  std::istringstream in(narrow::read_text(flags_file(prefix)));
   std::vector<std::string> words;
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) continue;
@@ -148,7 +149,7 @@ void read_records(const std::string& path, bool failed, LessonRun& run) {
     if (failed) return;
     throw narrow::Error("the program recorded nothing, or more than 256 MiB; is it a lesson that includes lesson.hpp?");
   }
-  std::ifstream in(path, std::ios::binary);
+  std::istringstream in(narrow::read_text(path));
   for (std::string line; std::getline(in, line);) {
     try {
       take_record(Json::parse(line), run);

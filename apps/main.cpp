@@ -24,13 +24,13 @@ void say(const char* text) noexcept {
   say("narrow: ");
   try {
     if (const std::exception_ptr failure = std::current_exception()) std::rethrow_exception(failure);
-    say("a mistake of the program");
+    say("ended by a mistake of the program, or for want of memory");
   } catch (const std::bad_alloc&) {
     say(short_of_memory);
   } catch (const std::exception& error) {
     say(error.what());
   } catch (...) {
-    say("a mistake of the program");
+    say("ended by a mistake of the program, or for want of memory");
   }
   say("\n");
   _exit(2);

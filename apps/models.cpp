@@ -93,7 +93,7 @@ std::string to_text(const Models& models) {
 }
 
 Json to_json(const DotModel& m) {
-  Json row;
+  Json row = Json::object();
   row["name"] = std::string(m.name.view());
   row["generation"] = narrow::generation_name(m.generation);
   row["unit"] = narrow::unit_name(m.unit);

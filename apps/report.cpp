@@ -91,13 +91,14 @@ Answer answer_of(const Experiment& experiment, const analysis::Parameters& param
     const analysis::Outcome outcome = run_with_bar(experiment, parameters, label);
     answer.section = page_section(experiment, outcome, parameters.command(), true);
     answer.files = csv_files(experiment, outcome, parameters.command(), folder);
+  } catch (const std::bad_alloc&) {
+    throw;  // the page would need memory, too
   } catch (const std::exception& error) {
     answer.section = {};
     answer.section.name = experiment.name;
     answer.section.question = experiment.question;
     answer.section.command = parameters.command();
-    const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-    answer.section.failure = memory ? "not enough memory" : error.what();
+    answer.section.failure = error.what();
     answer.files.clear();
   }
   answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -144,11 +145,11 @@ int run(const Options& options) {
   narrow::Page page = page_of(options);
   std::vector<ReadyFile> files;
   Json summary = Json::array();
-  bool failed = false;
+  std::size_t failed = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string label = std::to_string(i + 1) + "/" + std::to_string(list.size()) + " " + list[i]->name;
     Answer answer = answer_of(*list[i], parameters[i], *options.folder, label);
-    failed = failed || !answer.section.failure.empty();
+    failed += answer.section.failure.empty() ? 0 : 1;
     if (!options.json) print_line(answer);
     summary.push_back({{"name", answer.section.name},
                        {"finding", answer.section.finding},
@@ -161,9 +162,11 @@ int run(const Options& options) {
   files.push_back({*options.folder + "/index.html", narrow::to_html(page)});
   for (const ReadyFile& file : files) write_file(file.path, file.content);
   const std::string path = std::filesystem::absolute(files.back().path).lexically_normal().string();
-  if (options.json) print(json_text({{"page", path}, {"failed", failed}, {"experiments", summary}}));
+  if (options.json) print(json_text({{"page", path}, {"failed", failed != 0}, {"experiments", summary}}));
   else print("\nthe page: " + narrow::visible(path) + "\n");
-  return failed ? 1 : 0;
+  if (failed == 0) return 0;
+  complain("report: " + std::to_string(failed) + " of " + std::to_string(list.size()) + " experiments failed; the page says why");
+  return 2;
 }
 
 Action declare(Arguments& arguments) {

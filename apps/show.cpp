@@ -185,7 +185,7 @@ Json to_json(const Input& input, const Target& target, const Options& options) {
   const auto neighbour = [&](std::optional<Code> code) {
     return code ? json_number(narrow::decode(*code, f)) : Json();
   };
-  Json row;
+  Json row = Json::object();
   row["input"] = input.text;
   row["format"] = target.chosen.name;
   row["code"] = narrow::to_hex_code(shown.code, f);

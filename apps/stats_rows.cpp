@@ -44,7 +44,7 @@ Json figure(const StatsRow& row, const char* name) {
 Json to_json(const StatsRow& r) {
   const narrow::InputStatistics& in = r.input;
   const narrow::FormatStatistics& f = r.in_format;
-  Json row;
+  Json row = Json::object();
   row["tensor"] = r.tensor;
   row["format"] = r.format;
   row["scale"] = json_number(r.scale);

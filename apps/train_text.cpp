@@ -148,7 +148,7 @@ std::string train_json(const RunResults& results) {
   const auto number = [](const std::optional<double>& x) { return x ? json_number(*x) : Json(); };
   Json list = Json::array();
   for (const train::RunResult& run : results) {
-    Json row;
+    Json row = Json::object();
     row["recipe"] = run.recipe;
     row["task"] = run.task;
     row["seed"] = run.seed;

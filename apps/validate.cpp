@@ -239,7 +239,7 @@ Json codes_json(const std::vector<narrow::Code>& codes, const narrow::Format& f)
 
 Json to_json(const Report& report) {
   const ValidateResult& r = report.result;
-  Json out;
+  Json out = Json::object();
   out["exact"] = r.exact;
   out["model"] = std::string(r.candidates.front().model->name.view());
   out["evidence"] = narrow::evidence_name(r.candidates.front().model->evidence);
@@ -249,7 +249,7 @@ Json to_json(const Report& report) {
   out["max_ulp"] = r.max_ulp;
   out["candidates"] = Json::array();
   for (const narrow::Candidate& c : r.candidates) {
-    Json row;
+    Json row = Json::object();
     row["model"] = std::string(c.model->name.view());
     row["evidence"] = narrow::evidence_name(c.model->evidence);
     row["plan"] = narrow::plan_text(c.plan);
@@ -261,7 +261,7 @@ Json to_json(const Report& report) {
   out["differences"] = r.differences.empty() ? Json() : Json(r.differences);
   out["telling"] = Json();
   if (r.telling) {
-    Json test;
+    Json test = Json::object();
     test["b"] = codes_json(r.telling->b, report.in.b.format);
     test["answers"] = Json::array();
     for (const auto& answer : r.telling->answers) {
@@ -274,7 +274,7 @@ Json to_json(const Report& report) {
   out["distances"] = Json::array();
   for (std::size_t i = 0; i < r.ulp_counts.size(); ++i) {
     if (r.ulp_counts[i] == 0) continue;
-    Json row;
+    Json row = Json::object();
     row["from"] = i == 0 ? 0 : 1ull << (i - 1);
     row["to"] = i == 0 ? 0 : (1ull << i) - 1;
     row["count"] = r.ulp_counts[i];
@@ -287,7 +287,7 @@ Json to_json(const Report& report) {
   out["failing"] = Json();
   if (report.failing) {
     const FailingVector& v = *report.failing;
-    Json f;
+    Json f = Json::object();
     f["item"] = v.dot.item;
     f["row"] = v.dot.row;
     f["col"] = v.dot.col;

@@ -141,7 +141,8 @@ TEST_CASE("apps: an experiment that fails is shown as failed and the others stil
   options.limit = std::chrono::seconds(120);
   const Ran ran =
       run({"report", "-o", folder / "out", "--fast", "--only", "gradient_underflow,memory_and_speed"}, options);
-  CHECK(ran.status == 1);
+  CHECK(ran.status == 2);
+  CHECK(contains(ran.err, "1 of 2 experiments failed"));
   CHECK(contains(ran.out, "failed: "));
   const std::string page = read_file(folder / "out/index.html");
   CHECK(contains(page, "This experiment failed."));
@@ -149,7 +150,7 @@ TEST_CASE("apps: an experiment that fails is shown as failed and the others stil
   CHECK(contains(page, "<svg"));
   CHECK(has(files_in(folder / "out"), "memory_and_speed_memory.csv"));
   const Ran json = run({"report", "-o", folder / "out", "--fast", "--only", "gradient_underflow", "--json"}, options);
-  CHECK(json.status == 1);
+  CHECK(json.status == 2);
   CHECK(Json::parse(json.out)["failed"] == true);
   CHECK(Json::parse(json.out)["experiments"][0]["failure"].is_string());
 }

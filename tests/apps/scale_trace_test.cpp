@@ -321,7 +321,7 @@ TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log
   refused("h.json", "[{\"step\": 0}]", "line 1, column 2", "neither amax nor found_inf nor scale");
   refused("i.json", "[{\"step: 0}]", "line 1, column 3", "a string without an end");
   refused("j.json", "[" + std::string(100000, '['), "line 1", "nested too deep");
-  refused("names.json", "{\"columns\": [\"st\x07p\", \"amax\"], \"rows\": [[]]}", "line 1, column 42",
+  refused("names.json", "{\"columns\": [\"st\x07p\", \"amax\"], \"rows\": [[]]}", "line 1, column 40",
           "expected ['st\\x07p', 'amax', ...]");
   refused("two.json", R"({"rows": [[0, 1, 2, 0]], "rows": []})", "line 1, column 26", "a second 'rows'");
   refused("end.json", R"({"rows": [[0, 1, 2, 0]]} {})", "line 1, column 26", "text after the end");

@@ -1,13 +1,33 @@
 #include "narrow/tensor/file_text.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
+#include "narrow/base/error.hpp"
 #include "narrow/tensor/limits.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {
 
 std::string quote_path(std::string_view path) { return "'" + visible(path) + "'"; }
+
+std::string read_text(const std::string& path) {
+  errno = 0;
+  const auto fail = [&] {
+    throw Error("cannot read " + quote_path(path) + ": " + (errno != 0 ? std::strerror(errno) : "a read failed"));
+  };
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail();
+  try {
+    return {std::istreambuf_iterator<char>(in), {}};
+  } catch (const std::ios_base::failure&) {
+    fail();
+  }
+  return {};
+}
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string text = "[";

@@ -112,7 +112,7 @@ std::string read_name(const Node& node) {
 
 Json to_json(const Precision& p) {
   const Cast plain;
-  Json fields;
+  Json fields = Json::object();
   fields["format"] = format_word(p.format);
   if (p.cast.rounding != plain.rounding) fields["rounding"] = name_of(p.cast.rounding);
   if (p.cast.overflow != plain.overflow) fields["overflow"] = name_of(p.cast.overflow);
@@ -124,7 +124,7 @@ Json to_json(const Precision& p) {
 }
 
 Json to_json(const ProductPolicy& p) {
-  Json fields;
+  Json fields = Json::object();
   fields["accumulation"] = name_of(p.accumulation);
   if (p.accumulation == Accumulation::every_operation) fields["accumulator"] = format_word(p.accumulator);
   if (p.accumulation == Accumulation::model) {
@@ -135,7 +135,7 @@ Json to_json(const ProductPolicy& p) {
 }
 
 Json to_json(const OperationPolicy& p, Operation operation) {
-  Json fields;
+  Json fields = Json::object();
   for (std::size_t r = 0; r < role_count; ++r)
     if (has_role(operation, static_cast<Role>(r)))
       fields[std::string(role_names[r])] = to_json(p.role(static_cast<Role>(r)));
@@ -190,7 +190,7 @@ Recipe parse_recipe(std::string_view json, const std::string& where) {
 }
 
 std::string recipe_json(const Recipe& recipe) {
-  Json operations, training;
+  Json operations = Json::object(), training = Json::object();
   for (std::size_t o = 0; o < operation_count; ++o)
     operations[std::string(operation_names[o])] = to_json(recipe.policy.operations[o], static_cast<Operation>(o));
   for (const auto& [name, member] : training_roles)
