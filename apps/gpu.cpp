@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "command.hpp"
@@ -14,6 +11,7 @@
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/share.hpp"
 #include "narrow/report/find_data.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
 #include "terminal.hpp"
@@ -57,9 +55,7 @@ void check_plan(const GpuRequest& request) {
 // The recorded products: of the file that was named, else the project's own.
 void read_table(GpuRequest& request) {
   const std::string path = request.learned ? *request.learned : narrow::require_data("golden/products.tsv");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw narrow::Error("--learned: cannot read " + narrow::quote(path));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = blame("--learned", [&] { return narrow::read_text(path); });
   blame(path, [&] {
     request.recorded_with = narrow::read_product_origin(text);
     request.recorded = narrow::read_recorded_products(text);
@@ -100,10 +96,7 @@ int replay(const GpuRequest& request) {
   Json rows = Json::array();
   for (std::size_t n = 1; n < request.words.size(); ++n) {
     const std::string& path = request.words[n];
-    std::ifstream in(path, std::ios::binary);
-    if (!in || std::filesystem::is_directory(path))
-      throw narrow::Error("gpu replay: cannot read " + narrow::quote(path));
-    const narrow::ShareFile file = narrow::read_share({std::istreambuf_iterator<char>(in), {}}, path);
+    const narrow::ShareFile file = narrow::read_share(narrow::read_text(path), path);
     const narrow::ShareReplay r = narrow::replay_share(file, 1);
     fine = fine && r.wrong.empty();
     rows.push_back({{"file", path},

@@ -117,8 +117,7 @@ narrow::Page page_of(const Options& options) {
   page.introduction =
       "Each line is the answer to one question, measured with bit-exact models of the formats and of the hardware; a "
       "click leads to the picture, the numbers and the command that makes them again. Under each line stands whose "
-      "data "
-      "it is about.";
+      "data it is about.";
   page.made_by = std::string("Made by narrow ") + narrow::version + ": narrow report" + settings + effort_text +
                  (options.only ? " --only " + *options.only : "") + ". The same command gives the same numbers.";
   return page;

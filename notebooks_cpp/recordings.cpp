@@ -1,11 +1,10 @@
 #include "recordings.hpp"
 
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "lesson.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/strict_json.hpp"
 
 namespace lesson {
@@ -29,9 +28,8 @@ std::vector<double> column(const Json& run, const char* name) {
 
 RecordedRun recorded_run(std::string_view name) {
   const std::string path = data_file("torch/logs.json");
-  std::ifstream in(path, std::ios::binary);
   try {
-    const Json file = narrow::parse_strict_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}), path);
+    const Json file = narrow::parse_strict_json<Json>(narrow::read_text(path), path);
     std::string known;
     for (const Json& run : file.at("runs")) {
       known += (known.empty() ? "" : ", ") + run.at("name").get<std::string>();

@@ -58,7 +58,10 @@ void run(const Open& open) {
 inline std::string scratch_folder() {
   setenv("NARROW_NO_SYNC", "1", 1);
   std::string path = "/dev/shm/narrow-fuzz-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) require(mkdtemp((path = "/tmp/narrow-fuzz-XXXXXX").data()) != nullptr);
+  if (mkdtemp(path.data()) == nullptr) {
+    path = std::filesystem::temp_directory_path().string() + "/narrow-fuzz-XXXXXX";
+    require(mkdtemp(path.data()) != nullptr);
+  }
   static const struct Removed {
     std::string path;
     ~Removed() { std::filesystem::remove_all(path); }

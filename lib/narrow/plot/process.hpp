@@ -17,10 +17,10 @@ struct Finished {
 
 constexpr std::size_t most_output_bytes = std::size_t{64} << 20;  // of each of out and err
 
-// Finds words[0] on PATH (entries that are not absolute are skipped), gives it `input`, and collects what it writes. A program that has not ended after
-// `limit_seconds`, or writes more than most_output_bytes, is ended with all that it started; what came until then is in
-// the result. So is one while which should_stop() became true: how a caller that handles signals passes them on. Throws
-// Error when it cannot be started.
+// Finds words[0] on PATH (entries that are not absolute are skipped), gives it `input`, and collects what it writes. A
+// program that has not ended after `limit_seconds`, that writes more than most_output_bytes, or that still runs when
+// should_stop() is true (how a caller that handles signals passes them on), is ended with all that it started; what came
+// until then is in the result. Throws Error when it cannot be started.
 Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds,
                      const std::function<bool()>& should_stop = {});
 
