@@ -139,9 +139,7 @@ const Values* find_values(const std::vector<Values>& all, std::string_view name)
 
 namespace {
 
-Json load_json(const std::string& path) {
-  return narrow::parse_strict_json<Json>(narrow::read_text(path), path);
-}
+Json load_json(const std::string& path) { return narrow::parse_strict_json<Json>(narrow::read_text(path), path); }
 
 // nlohmann's errors name the key and the type: one line is enough to find it.
 template <class Read>

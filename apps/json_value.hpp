@@ -15,7 +15,8 @@ inline Json json_number(double x) {
   return x;
 }
 
-// Indented, and visible() with the same values; text that is not UTF-8 gets replacement characters, where dump() alone would throw.
+// Indented, and visible() with the same values; text that is not UTF-8 gets replacement characters, where dump() alone
+// would throw.
 std::string json_text(const Json& value);
 
 }  // namespace app

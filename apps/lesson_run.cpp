@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <optional>
+#include <sstream>
 
 #include "json_value.hpp"
 #include "narrow/base/error.hpp"

@@ -59,8 +59,8 @@ void Progress::draw(std::uint64_t done, Clock::time_point now) {
   const int width = std::clamp(terminal_width(file_) - static_cast<int>(label_.size() + note_.size()) - 30, 10, 40);
   const auto filled = static_cast<std::size_t>(part * width);
   const std::string rest(static_cast<std::size_t>(width) - filled, '-');
-  write_all(file_,
-            "\r\033[K" + narrow::visible(label_) + " [" + paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail +
+  write_all(file_, "\r\033[K" + narrow::visible(label_) + " [" +
+                       paint(std::string(filled, '#'), Colour::green, colour_) + rest + "]" + tail +
                        (note_.empty() ? "" : "  " + narrow::visible(note_)));
   drawn_ = true;
 }

@@ -164,7 +164,8 @@ int run(const Options& options) {
   if (options.json) print(json_text({{"page", path}, {"failed", failed != 0}, {"experiments", summary}}));
   else print("\nthe page: " + narrow::visible(path) + "\n");
   if (failed == 0) return 0;
-  complain("report: " + std::to_string(failed) + " of " + std::to_string(list.size()) + " experiments failed; the page says why");
+  complain("report: " + std::to_string(failed) + " of " + std::to_string(list.size()) +
+           " experiments failed; the page says why");
   return 2;
 }
 

@@ -72,7 +72,8 @@ int run(const Options& options) {
     return 0;
   }
   print(paint(narrow::visible(outcome.finding), Colour::bold, use_colour(1)) + "\n");
-  print("Data: " + narrow::visible(outcome.data.text) + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) + ".\n");
+  print("Data: " + narrow::visible(outcome.data.text) + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) +
+        ".\n");
   for (const std::string& note : outcome.notes) print(narrow::visible(note) + "\n");
   if (options.show || !options.folder) show_tables(outcome);
   if (options.folder) print("\nwritten to " + narrow::visible(*options.folder) + "\n");

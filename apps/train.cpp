@@ -74,9 +74,9 @@ int run(const TrainOptions& options) {
       results.push_back(run_one(trainer, options, plan.dump, interrupt, progress));
     }
   }
-  print(options.json
-            ? train_json(results)
-            : heading + train_table(results).to_text(use_colour(1)) + "final, best loss: means of 20 steps in a row, of all where there are fewer\n");
+  print(options.json ? train_json(results)
+                     : heading + train_table(results).to_text(use_colour(1)) +
+                           "final, best loss: means of 20 steps in a row, of all where there are fewer\n");
   interrupt.pass_on();
   return 0;
 }

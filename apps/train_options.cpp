@@ -187,7 +187,8 @@ void TrainOptions::declare(Arguments& arguments) {
                    "(default fp32,bf16-amp,fp16-amp,fp16-amp-noscale,fp16-pure,fp8-current)");
   arguments.option("--steps", steps, "N", "steps of each run (default 300 for digits, 200 for lm, 1000 for fashion)");
   arguments.option("--seed", seeds, "LIST", "seeds, with commas; each recipe runs with each (default 1)");
-  arguments.option("-o,--output", folder, "DIR", "write a CSV of all steps and the last two checkpoints of every run there");
+  arguments.option("-o,--output", folder, "DIR",
+                   "write a CSV of all steps and the last two checkpoints of every run there");
   arguments.flag("--resume", resume, "go on from the last checkpoints in DIR where they are, up to --steps in all");
   arguments.option("--batch", batch, "N", "examples a step (default 64; lm: 8 windows)");
   arguments.option("--text", text, "FILE", "what lm learns, - for standard input (default: this project's own text)");

@@ -1,8 +1,8 @@
 // The flags of `narrow train`, and the runs that they ask for.
 #pragma once
 
-#include <memory>
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

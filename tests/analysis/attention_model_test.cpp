@@ -27,7 +27,8 @@ TEST_CASE("analysis: the closed form of the largest score is the mean of what is
   for (const std::size_t d : {32u, 128u}) {
     CAPTURE(d);
     double sum = 0;
-    for (int t = 0; t < draws; ++t) sum += measured_maximum(128, d, 1000 + static_cast<std::uint64_t>(2 * t), 128, false);
+    for (int t = 0; t < draws; ++t)
+      sum += measured_maximum(128, d, 1000 + static_cast<std::uint64_t>(2 * t), 128, false);
     CHECK(std::fabs(sum / draws / saddle_maximum(128, static_cast<double>(d)) - 1) < tolerance);
   }
   CHECK(std::fabs(gaussian_maximum(128, 64) - 8 * std::sqrt(4 * std::log(128.0))) < 1e-9);

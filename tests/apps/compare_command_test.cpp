@@ -108,7 +108,8 @@ TEST_CASE("apps: where threads cannot be made, compare and stats give their answ
   const std::string x = folder.write("x.safetensors", floats_file("w", std::vector<float>(40 * 65536, 1.5f)));
   // 40 stacks of 8 MB do not fit 300 MB of addresses.
   const auto with_little = [&](const std::string& words) {
-    return test::run_program({"/bin/sh", "-c", "ulimit -v 300000; exec " NARROW_PROGRAM " " + words}, with_environment("OMP_NUM_THREADS", "40"));
+    return test::run_program({"/bin/sh", "-c", "ulimit -v 300000; exec " NARROW_PROGRAM " " + words},
+                             with_environment("OMP_NUM_THREADS", "40"));
   };
   const Ran compared = with_little("compare " + x + " " + x);
   CHECK(compared.err == "");

@@ -148,12 +148,15 @@ TEST_CASE("array: input and output are one span or lie apart; what would be read
   const std::span all(floats);
   CHECK_THROWS_AS(narrow::round_array(all.first(1000), all.subspan(1, 1000), fp16.format), narrow::Error);
   CHECK_THROWS_AS(narrow::round_array(all.subspan(999, 1000), all.first(1000), fp16.format), narrow::Error);
-  CHECK_THROWS_AS(narrow::round_array(std::span(doubles).first(9), std::span(doubles).subspan(8, 9), fp16.format), narrow::Error);
+  CHECK_THROWS_AS(narrow::round_array(std::span(doubles).first(9), std::span(doubles).subspan(8, 9), fp16.format),
+                  narrow::Error);
   const std::span halves(reinterpret_cast<std::uint16_t*>(floats.data()), floats.size());
   CHECK_THROWS_AS(narrow::encode_array(floats, fp16.format, {}, halves), narrow::Error);
   CHECK_THROWS_AS(narrow::decode_array(std::span<const std::uint16_t>(halves), fp16.format, all), narrow::Error);
   const std::span bytes(reinterpret_cast<std::uint8_t*>(floats.data()), 1000);
-  CHECK_THROWS_AS((narrow::convert_array<std::uint8_t, std::uint16_t>(bytes, test::row_of("e4m3").format, halves.first(1000), fp16.format)), narrow::Error);
+  CHECK_THROWS_AS((narrow::convert_array<std::uint8_t, std::uint16_t>(bytes, test::row_of("e4m3").format,
+                                                                      halves.first(1000), fp16.format)),
+                  narrow::Error);
   CHECK_THROWS_AS(narrow::pack_codes(bytes, 4, bytes.first(500)), narrow::Error);
   CHECK_THROWS_AS(narrow::unpack_codes(bytes.first(500), 4, bytes), narrow::Error);
   CHECK_NOTHROW(narrow::round_array(all, all, fp16.format));

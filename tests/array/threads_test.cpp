@@ -101,14 +101,16 @@ TEST_CASE("parallel: what a part throws leaves, that of the first part, and the 
       CHECK(said == "part 7");
       CHECK(std::count(done.begin(), done.begin() + 7, 1) == 7);
     }
-    CHECK_THROWS_AS(narrow::parallel_parts(9, 1, threads, [](std::size_t, std::size_t) { throw std::bad_alloc(); }), std::bad_alloc);
+    CHECK_THROWS_AS(narrow::parallel_parts(9, 1, threads, [](std::size_t, std::size_t) { throw std::bad_alloc(); }),
+                    std::bad_alloc);
   }
 }
 
 TEST_CASE("parallel: parts inside parts, several callers at once, and the child of a fork do all of their work") {
   std::atomic<int> inner = 0;
   narrow::parallel_parts(6, 1, 3, [&](std::size_t, std::size_t) {
-    narrow::parallel_parts(50, 7, 3, [&](std::size_t begin, std::size_t end) { inner += static_cast<int>(end - begin); });
+    narrow::parallel_parts(50, 7, 3,
+                           [&](std::size_t begin, std::size_t end) { inner += static_cast<int>(end - begin); });
   });
   CHECK(inner == 300);
 
@@ -116,8 +118,7 @@ TEST_CASE("parallel: parts inside parts, several callers at once, and the child 
   std::vector<std::thread> callers;
   for (int k = 0; k < 4; ++k)
     callers.emplace_back([&] {
-      for (int turn = 0; turn < 50; ++turn)
-        narrow::parallel_parts(40, 1, 3, [&](std::size_t, std::size_t) { ++all; });
+      for (int turn = 0; turn < 50; ++turn) narrow::parallel_parts(40, 1, 3, [&](std::size_t, std::size_t) { ++all; });
     });
   for (std::thread& caller : callers) caller.join();
   CHECK(all == 4 * 50 * 40);

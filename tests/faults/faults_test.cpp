@@ -24,8 +24,8 @@ constexpr const char* kinds[] = {"open", "stat",   "mmap", "read",   "write", "c
 struct Case {
   std::vector<std::string> arguments;
   int status = 0;
-  bool repeats = true;                           // says and writes the same each time (no times of day, no seconds)
-  std::vector<std::string> old_files = {};       // are there before it starts, with something else in them
+  bool repeats = true;                      // says and writes the same each time (no times of day, no seconds)
+  std::vector<std::string> old_files = {};  // are there before it starts, with something else in them
 };
 
 std::string read(const fs::path& path) {
@@ -49,7 +49,9 @@ struct Result {
 
 class Folder {
  public:
-  Folder() : path_((fs::temp_directory_path() / "narrow-faults-XXXXXX").string()) { REQUIRE(mkdtemp(path_.data()) != nullptr); }
+  Folder() : path_((fs::temp_directory_path() / "narrow-faults-XXXXXX").string()) {
+    REQUIRE(mkdtemp(path_.data()) != nullptr);
+  }
   ~Folder() { fs::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -60,7 +62,8 @@ class Folder {
 };
 
 std::string with(std::string text, const std::string& word, const std::string& value) {
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.replace(at, word.size(), value);
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word))
+    text.replace(at, word.size(), value);
   return text;
 }
 
@@ -71,7 +74,8 @@ Result run(const Case& c, const std::string& inputs, const std::string& fault, c
   std::vector<std::string> words = c.arguments;
   for (std::string& word : words) word = with(with(word, "OUT", out.path()), "IN/", inputs + "/");
   test::RunOptions options;
-  options.environment = {{"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}, {"NARROW_NO_SYNC", "0"}};
+  options.environment = {
+      {"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}, {"NARROW_NO_SYNC", "0"}};
   if (!fault.empty()) options.environment.emplace_back("NARROW_FAULT", fault);
   if (!counts.empty()) options.environment.emplace_back("NARROW_FAULT_COUNTS", counts);
   Result result{test::narrow(words, options), files_in(out.path())};
@@ -86,7 +90,8 @@ std::string violation(const Case& c, const Result& normal, const Result& faulty)
   for (const auto& [name, content] : faulty.files) {
     const auto whole = normal.files.find(name);
     if (whole == normal.files.end()) return "left " + name;
-    const bool is_old = std::find(c.old_files.begin(), c.old_files.end(), name) != c.old_files.end() && content == old_content;
+    const bool is_old =
+        std::find(c.old_files.begin(), c.old_files.end(), name) != c.old_files.end() && content == old_content;
     if (!is_old && c.repeats && content != whole->second) return "half of " + name;
   }
   for (const std::string& name : c.old_files)
@@ -98,13 +103,16 @@ std::string violation(const Case& c, const Result& normal, const Result& faulty)
   }
   if (ran.status != 2) return "status " + std::to_string(ran.status);
   const std::size_t line = ran.err.rfind("narrow: ");
-  return line == std::string::npos || (line != 0 && ran.err[line - 1] != '\n' && ran.err[line - 1] != 'K') ? "no message" : "";
+  return line == std::string::npos || (line != 0 && ran.err[line - 1] != '\n' && ran.err[line - 1] != 'K')
+             ? "no message"
+             : "";
 }
 
 std::vector<long> positions(long count, std::uint64_t wanted) {
   std::set<long> chosen;
   for (std::uint64_t i = 0; i < wanted; ++i)
-    chosen.insert(1 + static_cast<long>(static_cast<double>(count - 1) * static_cast<double>(i) / static_cast<double>(std::max<std::uint64_t>(wanted - 1, 1))));
+    chosen.insert(1 + static_cast<long>(static_cast<double>(count - 1) * static_cast<double>(i) /
+                                        static_cast<double>(std::max<std::uint64_t>(wanted - 1, 1))));
   return {chosen.begin(), chosen.end()};
 }
 
@@ -119,14 +127,17 @@ struct Inputs : Folder {
     const std::string shape = "{'descr': '<f2', 'fortran_order': False, 'shape': (16, 16), }";
     write("a.npy", test::npy(shape, test::raw(ones)));
     write("d.npy", test::npy(shape, test::raw(sums)));
-    write("model.safetensors.index.json", R"({"metadata":{},"weight_map":{"weight":"x.safetensors","grad.w":"x.safetensors"}})");
+    write("model.safetensors.index.json",
+          R"({"metadata":{},"weight_map":{"weight":"x.safetensors","grad.w":"x.safetensors"}})");
     std::string log = "step,found_inf\n";
     for (int i = 0; i < 40; ++i) log += std::to_string(i) + "," + (i % 9 == 3 ? "1" : "0") + "\n";
     write("log.csv", log);
     write("recipe.json", test::narrow({"train", "--print-recipe", "fp16-amp"}).out);
     write("lesson.md", "# A lesson\n\nWords with $x^2$.\n");
   }
-  void write(const std::string& name, const std::string& content) const { std::ofstream(path() + "/" + name, std::ios::binary) << content; }
+  void write(const std::string& name, const std::string& content) const {
+    std::ofstream(path() + "/" + name, std::ios::binary) << content;
+  }
 };
 
 const std::vector<Case> cases = {
@@ -142,7 +153,10 @@ const std::vector<Case> cases = {
     {{"compare", "IN/x.safetensors", "IN/x.safetensors"}},
     {{"models", "hopper.wgmma.f32.e4m3.e4m3"}},
     {{"dot", "--model", "hopper.mma.f32.f16.f16.k16", "--a", "1,-1", "--b", "1,1", "--json"}},
-    {{"gemm", "--model", "hopper.wgmma.f32.f16.f16", "--a", "IN/a.npy", "--b", "IN/a.npy", "-o", "OUT/d.npy"}, 0, true, {"d.npy"}},
+    {{"gemm", "--model", "hopper.wgmma.f32.f16.f16", "--a", "IN/a.npy", "--b", "IN/a.npy", "-o", "OUT/d.npy"},
+     0,
+     true,
+     {"d.npy"}},
     {{"validate", "--a", "IN/a.npy", "--b", "IN/a.npy", "--d", "IN/d.npy", "--json"}},
     {{"gpu", "check", "--list"}},
     {{"list-scaling"}},
@@ -208,7 +222,8 @@ TEST_CASE("faults: a call that fails gives the usual answer or status 2 and a me
     const std::string problem = violation(c, normal[trials[t].which], faulty);
     if (problem.empty()) return;
     const std::lock_guard<std::mutex> hold(lock);
-    violations[c.arguments[0] + " " + c.arguments[1 % c.arguments.size()] + ", " + trials[t].fault] = problem + ": " + faulty.ran.err.substr(0, 200);
+    violations[c.arguments[0] + " " + c.arguments[1 % c.arguments.size()] + ", " + trials[t].fault] =
+        problem + ": " + faulty.ran.err.substr(0, 200);
   });
   MESSAGE(trials.size() << " runs with a failing call");
   for (const auto& [what, problem] : violations) CHECK_MESSAGE(problem == "", what);

@@ -1,5 +1,5 @@
-// Loaded before the C library (LD_PRELOAD): makes one call of one kind fail as a full disk, a bad sector or short memory
-// would. NARROW_FAULT="kind n" fails the nth call of that kind (see `kinds`), "kind n+" that and all after it.
+// Loaded before the C library (LD_PRELOAD): makes one call of one kind fail as a full disk, a bad sector or short
+// memory would. NARROW_FAULT="kind n" fails the nth call of that kind (see `kinds`), "kind n+" that and all after it.
 // NARROW_FAULT_COUNTS=FILE: when the program ends, how often each kind was called, in one line each.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,7 +25,20 @@ void* __libc_memalign(size_t, size_t);
 
 namespace {
 
-enum Kind { k_open, k_stat, k_mmap, k_read, k_write, k_close, k_link, k_rename, k_sync, k_malloc, k_thread, kind_count };
+enum Kind {
+  k_open,
+  k_stat,
+  k_mmap,
+  k_read,
+  k_write,
+  k_close,
+  k_link,
+  k_rename,
+  k_sync,
+  k_malloc,
+  k_thread,
+  kind_count
+};
 constexpr const char* kinds[kind_count] = {"open", "stat",   "mmap", "read",   "write", "close",
                                            "link", "rename", "sync", "malloc", "thread"};
 
@@ -77,21 +90,21 @@ Function next(const char* name) {
 }  // namespace
 
 // The call fails instead, or goes on to the C library.
-#define PASS(kind, reason, failure, result, name, parameters, arguments)   \
-  result name parameters {                                                 \
-    if (fails(kind, reason)) return failure;                               \
-    static const auto real = next<result(*) parameters>(#name);            \
-    return real arguments;                                                 \
+#define PASS(kind, reason, failure, result, name, parameters, arguments) \
+  result name parameters {                                               \
+    if (fails(kind, reason)) return failure;                             \
+    static const auto real = next<result(*) parameters>(#name);          \
+    return real arguments;                                               \
   }
 
-#define OPEN(name, parameters, folder)                                                   \
-  int name parameters {                                                                  \
-    va_list list;                                                                        \
-    va_start(list, flags);                                                               \
+#define OPEN(name, parameters, folder)                                                       \
+  int name parameters {                                                                      \
+    va_list list;                                                                            \
+    va_start(list, flags);                                                                   \
     const unsigned mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(list, unsigned) : 0; \
-    va_end(list);                                                                        \
-    if (fails(k_open, EMFILE)) return -1;                                                \
-    return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));             \
+    va_end(list);                                                                            \
+    if (fails(k_open, EMFILE)) return -1;                                                    \
+    return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));                 \
   }
 
 extern "C" {
@@ -117,7 +130,8 @@ PASS(k_read, EIO, -1, ssize_t, pread, (int file, void* to, size_t size, off_t fr
 PASS(k_read, EIO, -1, ssize_t, pread64, (int file, void* to, size_t size, off64_t from), (file, to, size, from))
 PASS(k_write, ENOSPC, -1, ssize_t, write, (int file, const void* from, size_t size), (file, from, size))
 PASS(k_write, ENOSPC, -1, ssize_t, pwrite, (int file, const void* from, size_t size, off_t to), (file, from, size, to))
-PASS(k_write, ENOSPC, -1, ssize_t, pwrite64, (int file, const void* from, size_t size, off64_t to), (file, from, size, to))
+PASS(k_write, ENOSPC, -1, ssize_t, pwrite64, (int file, const void* from, size_t size, off64_t to),
+     (file, from, size, to))
 PASS(k_write, ENOSPC, -1, int, ftruncate, (int file, off_t size), (file, size))
 PASS(k_write, ENOSPC, -1, int, ftruncate64, (int file, off64_t size), (file, size))
 PASS(k_write, ENOSPC, -1, int, mkdir, (const char* path, mode_t mode), (path, mode))

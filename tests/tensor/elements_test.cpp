@@ -253,7 +253,8 @@ TEST_CASE("tensor: formats and types find each other") {
   CHECK(find_element_type("F33") == nullptr);
 }
 
-TEST_CASE("elements: a shape that is larger than the data and a tensor without data are errors, not reads beyond the end") {
+TEST_CASE(
+    "elements: a shape that is larger than the data and a tensor without data are errors, not reads beyond the end") {
   for (const char* type : {"F32", "F16", "F4", "I64", "BOOL"}) {
     CAPTURE(type);
     const ElementType element = *find_element_type(type);
@@ -261,7 +262,8 @@ TEST_CASE("elements: a shape that is larger than the data and a tensor without d
     std::vector<float> values(8), scratch;
     std::vector<std::uint64_t> codes(8);
     CHECK_NOTHROW(read_values(tensor, 0, std::span(values)));
-    for (const std::uint64_t rows : {std::uint64_t{5}, std::uint64_t{1} << 40, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    for (const std::uint64_t rows :
+         {std::uint64_t{5}, std::uint64_t{1} << 40, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
       tensor.shape = {rows, 2};
       CHECK_THROWS_AS(read_values(tensor, 4, std::span(values)), Error);
       CHECK_THROWS_AS(read_codes(tensor, 4, std::span(codes)), Error);

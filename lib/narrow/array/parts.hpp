@@ -27,8 +27,8 @@ bool lie_apart(std::span<const A> x, std::span<B> y) {
   return a + x.size_bytes() <= b || b + y.size_bytes() <= a;
 }
 
-// Element i of the output may take the place of element i of the input, where both are as large: any other overlap would
-// let what is written be read again, sooner or later as the number of threads has it.
+// Element i of the output may take the place of element i of the input, where both are as large: any other overlap
+// would let what is written be read again, sooner or later as the number of threads has it.
 template <class In, class Out>
 void check_overlap(std::span<const In> in, std::span<Out> out) {
   const bool same = static_cast<const void*>(in.data()) == static_cast<const void*>(out.data());

@@ -47,7 +47,8 @@ void parallel_parts(std::size_t count, std::size_t part_size, int threads, const
     for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
     return;
   }
-  detail::Job job(parts, &run, [](const void* call, std::ptrdiff_t part) { (*static_cast<decltype(&run)>(call))(part); });
+  detail::Job job(parts, &run,
+                  [](const void* call, std::ptrdiff_t part) { (*static_cast<decltype(&run)>(call))(part); });
   detail::ThreadPool::instance().run(job, used);
   job.rethrow();
 }

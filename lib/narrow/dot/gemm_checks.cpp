@@ -32,12 +32,13 @@ bool fits_float(const Format& f) {
 
 void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word, bool may_repeat) {
   const std::size_t inner = m.layout == Layout::row_major ? m.cols : m.rows;
-  if (m.pitch < inner && !(may_repeat && m.pitch == 0 && m.layout == Layout::row_major)) throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
+  if (m.pitch < inner && !(may_repeat && m.pitch == 0 && m.layout == Layout::row_major))
+    throw Error(std::string("gemm: the stride of ") + name + " is shorter than its rows");
   if (m.data == nullptr && m.rows * m.cols != 0) throw Error(std::string("gemm: ") + name + " has no data");
   const int width = is_word ? 32 : f.width();
   if (8 * m.code_bytes < width)
-    throw Error(std::string("gemm: ") + name + " has codes of " + std::to_string(8 * m.code_bytes) + " bits, its format has " +
-                std::to_string(width));
+    throw Error(std::string("gemm: ") + name + " has codes of " + std::to_string(8 * m.code_bytes) +
+                " bits, its format has " + std::to_string(width));
 }
 
 void check_scales(const GemmOptions& options, std::size_t rows, std::size_t cols, std::size_t k) {
@@ -105,7 +106,8 @@ void check_apart(const Product& p, const CodeMatrix& d) {
     const std::size_t count = lines == 0 || inner == 0 ? 0 : (lines - 1) * m.pitch + inner;
     return std::span(static_cast<const std::byte*>(m.data), count * static_cast<std::size_t>(m.code_bytes));
   };
-  const bool same = p.c.data == d.data && p.c.code_bytes == d.code_bytes && p.c.pitch == d.pitch && p.c.layout == d.layout;
+  const bool same =
+      p.c.data == d.data && p.c.code_bytes == d.code_bytes && p.c.pitch == d.pitch && p.c.layout == d.layout;
   if (!lie_apart(bytes(p.a), bytes(d)) || !lie_apart(bytes(p.b), bytes(d)) ||
       (p.c.data != nullptr && !same && !lie_apart(bytes(p.c), bytes(d))))
     throw Error("gemm: D overlaps A, B or C; only C may be D itself");

@@ -9,7 +9,8 @@ namespace narrow::detail {
 void check_product(const Product& product, const CodeMatrix& d);
 void check_scales(const GemmOptions& options, std::size_t rows, std::size_t cols, std::size_t k);
 void check_blocks(const DotModel& model, const GemmOptions& options, std::size_t rows, std::size_t cols, std::size_t k);
-// A matrix has data, rows that do not overlap (may_repeat: or one row for all, of pitch 0), and codes that are wide enough.
+// A matrix has data, rows that do not overlap (may_repeat: or one row for all, of pitch 0), and codes that are wide
+// enough.
 void check_codes(const char* name, const CodeMatrix& m, const Format& f, bool is_word, bool may_repeat = false);
 
 // Why a model cannot follow a plan with these scales; empty when it can.

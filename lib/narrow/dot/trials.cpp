@@ -32,7 +32,9 @@ bool model_fits(const ValidateRequest& r, const DotModel& m) {
   if (!m.is_block_scaled()) return !has_blocks;
   const auto length = static_cast<std::size_t>(m.scale_block);
   const std::size_t blocks = (r.a.cols + length - 1) / length;
-  const auto fits = [&](std::span<const std::uint8_t> scales, std::size_t lines) { return scales.empty() || scales.size() == lines * blocks; };
+  const auto fits = [&](std::span<const std::uint8_t> scales, std::size_t lines) {
+    return scales.empty() || scales.size() == lines * blocks;
+  };
   return fits(r.options.block_a, r.a.rows) && fits(r.options.block_b, r.b.cols) && (has_blocks || r.model != nullptr);
 }
 

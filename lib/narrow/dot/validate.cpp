@@ -28,7 +28,8 @@ void check_request(const ValidateRequest& r) {
     throw Error("validate: A B is " + std::to_string(r.a.rows) + "x" + std::to_string(r.b.cols) + " and D is " + shape(r.d));
   if (r.c.data != nullptr && (r.c.rows != r.d.rows || r.c.cols != r.d.cols))
     throw Error("validate: D is " + shape(r.d) + " and C is " + shape(r.c));
-  for (const auto& [name, matrix, format] : {std::tuple{"A", &r.a, &r.a_format}, {"B", &r.b, &r.b_format}, {"D", &r.d, &r.d_format}})
+  for (const auto& [name, matrix, format] :
+       {std::tuple{"A", &r.a, &r.a_format}, {"B", &r.b, &r.b_format}, {"D", &r.d, &r.d_format}})
     detail::check_codes(name, *matrix, *format, *format == "tf32"_fmt && matrix != &r.d);
   detail::check_scales(r.options, r.d.rows, r.d.cols, r.a.cols);
   if (r.model != nullptr) detail::check_blocks(*r.model, r.options, r.d.rows, r.d.cols, r.a.cols);

@@ -19,8 +19,8 @@ constexpr std::size_t most_output_bytes = std::size_t{64} << 20;  // of each of 
 
 // Finds words[0] on PATH (entries that are not absolute are skipped), gives it `input`, and collects what it writes. A
 // program that has not ended after `limit_seconds`, that writes more than most_output_bytes, or that still runs when
-// should_stop() is true (how a caller that handles signals passes them on), is ended with all that it started; what came
-// until then is in the result. Throws Error when it cannot be started.
+// should_stop() is true (how a caller that handles signals passes them on), is ended with all that it started; what
+// came until then is in the result. Throws Error when it cannot be started.
 Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds,
                      const std::function<bool()>& should_stop = {});
 

@@ -15,6 +15,7 @@ std::string escaped_markdown(std::string_view text);  // for a cell of a table: 
 // A text in a cell: in quotes where it has a separator, a quote or a line end, and with an apostrophe in front where a
 // spreadsheet would take it for a formula (=, +, -, @). Numbers stay: -1.5, +inf.
 std::string csv_field(std::string_view text);
-std::string csv_comment(std::string_view text);  // "# text" and the end of the line; none of its commas starts a formula
+std::string csv_comment(
+    std::string_view text);  // "# text" and the end of the line; none of its commas starts a formula
 
 }  // namespace narrow

@@ -6,8 +6,8 @@
 
 #include "narrow/array/array.hpp"
 #include "narrow/array/parts.hpp"
-#include "narrow/base/parallel.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/base/parallel.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/row_major.hpp"

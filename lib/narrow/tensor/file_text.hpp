@@ -12,7 +12,7 @@ inline constexpr std::string_view torch_advice =
     "a PyTorch pickle, which can run code when it is read; save tensors instead: "
     "safetensors.torch.save_file(state_dict, 'model.safetensors')";
 
-std::string quote_path(std::string_view path);                 // 'path' in full and visible()
+std::string quote_path(std::string_view path);  // 'path' in full and visible()
 // All of a file; Error where it cannot be opened or a read fails, which a stream takes for the end.
 std::string read_text(const std::string& path);
 std::string shape_text(std::span<const std::uint64_t> shape);  // [3,4]; cut when very long
