@@ -4,6 +4,8 @@ target_compile_options(narrow_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
   # g++ 12 warns of overlapping copies inside std::string that are none (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  # g++ 13 takes a reference into a table for one into the name that was looked up.
+  $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>
   $<$<AND:$<BOOL:${NARROW_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>
   $<$<AND:$<BOOL:${NARROW_NATIVE}>,$<COMPILE_LANGUAGE:CXX>>:-march=native>)
 if(NARROW_SANITIZE)

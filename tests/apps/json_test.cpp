@@ -1,6 +1,7 @@
 // Wherever --help names --json, every way to ask prints JSON and nothing else.
 #include <set>
 
+#include "support/make_locale.hpp"
 #include "tensor_files.hpp"
 
 using test::contains;
@@ -84,4 +85,25 @@ TEST_CASE("apps: every command prints JSON in every mode when its help names --j
     }
   }
   CHECK(commands >= 20);
+}
+
+TEST_CASE("apps: every command reads and prints the same numbers under every locale") {
+  const test::Folder folder;
+  const std::set<std::string> timed = {"bench", "train", "report"};  // print how long they took
+  for (const std::string name : {"de_DE", "tr_TR"}) {
+    if (!test::make_locale(folder / "", name)) {
+      MESSAGE("skipped: no locale " << name << " can be made (Debian: package locales)");
+      continue;
+    }
+    for (const std::vector<std::string>& request : requests(folder)) {
+      if (timed.count(request.front()) != 0) continue;
+      CAPTURE(request.front());
+      test::RunOptions there;
+      there.environment = {{"LOCPATH", folder / ""}, {"LC_ALL", name + ".UTF-8"}};
+      const Ran expected = test::narrow(request), ran = test::narrow(request, there);
+      CHECK(ran.status == expected.status);
+      CHECK(ran.out == expected.out);
+      CHECK(ran.err == expected.err);
+    }
+  }
 }

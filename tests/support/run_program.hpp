@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/scale.hpp"
+
 namespace test {
 
 struct Ran {
@@ -28,7 +30,7 @@ struct RunOptions {
   Output output = Output::pipe;
   std::string output_file;  // instead of `output`, when not empty
   std::vector<std::pair<std::string, std::string>> environment = {};
-  std::chrono::seconds limit{60};
+  std::chrono::seconds limit{60 * patience};
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// How much a test does: NARROW_TEST_SCALE (default 1) multiplies the number of random or spread inputs.
+// How much a test does and how long it may take: NARROW_TEST_SCALE (default 1) multiplies the number of random or spread inputs.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,13 @@
 #include <cstdlib>
 
 namespace test {
+
+// Multiplies every time limit: sanitized programs are slow.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int patience = 10;
+#else
+constexpr int patience = 1;
+#endif
 
 inline double scale() {
   static const double value = [] {

@@ -141,6 +141,9 @@ TEST_CASE("tensor: lies and damage in .npz are refused with one line that says w
        "takes 36 bytes, but 4 follow"},
       {"wrong checksum", archive({lie(a, [](Member& m) { m.crc ^= 1; })}),
        "member 'a.npy': the checksum does not match"},
+      {"wrong checksum of no values",
+       archive({lie(stored("a.npy", npy_of("<u4", "(0,)", "")), [](Member& m) { m.crc ^= 1; })}),
+       "member 'a.npy': the checksum does not match"},
       {"damaged data", archive({lie(a, [](Member& m) { m.data.back() ^= 1; })}),
        "member 'a.npy': the checksum does not match"},
       {"torch", archive({stored("model/data.pkl", "\x80\x02}q"), stored("model/data/0", "x")}),
@@ -199,6 +202,9 @@ TEST_CASE("tensor: damage in deflated members is refused with one line") {
   const Member a = deflated("a.npy", array(1000));
   const std::vector<Broken> all = {
       {"wrong checksum", archive({lie(a, [](Member& m) { m.crc ^= 1; })}), "the checksum does not match"},
+      {"wrong checksum of no values",
+       archive({lie(deflated("a.npy", npy_of("<u4", "(0,)", "")), [](Member& m) { m.crc ^= 1; })}),
+       "the checksum does not match"},
       {"damaged values", archive({lie(a, [](Member& m) { m.data.back() ^= 1; })}), "the checksum does not match"},
       {"damaged block", archive({lie(a, [](Member& m) { m.data[0] = 7; })}), "damaged deflated data near byte"},
       {"cut stream", archive({lie(a, [](Member& m) { m.data.resize(m.data.size() - 100); })}), "its data end after"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "narrow/array/cast_kernels.hpp"
 #include "narrow/array/overflow.hpp"
@@ -262,7 +263,9 @@ void merge_parts(Statistics& total, std::size_t count, int threads, const Part& 
 
 void check_request(std::span<const FormatCast> formats, double scale, double in_carrier) {
   for (const FormatCast& to : formats) check_spans(0, 0, to.format), check_cast(to.cast);
-  if (!(in_carrier > 0) || std::isinf(in_carrier)) throw Error("scale " + std::to_string(scale) + ": a positive finite number is needed");
+  if (in_carrier > 0 && !std::isinf(in_carrier)) return;
+  char text[32];
+  throw Error("scale " + std::string(text, std::to_chars(text, text + 32, scale).ptr) + ": a positive finite number is needed");
 }
 
 }  // namespace

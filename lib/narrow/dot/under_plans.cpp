@@ -243,8 +243,10 @@ struct OutputUnderPlans::Operands {
     std::vector<Real> ordered_x, ordered_y;
     const Real *u = x.data(), *v = y.data();
     if (!plans[0]->order.empty()) {
-      for (const std::int32_t k : plans[0]->order)
-        ordered_x.push_back(x[static_cast<std::size_t>(k)]), ordered_y.push_back(y[static_cast<std::size_t>(k)]);
+      const auto at = [](const std::vector<Real>& values, std::int32_t k) {
+        return k < 0 ? Real{} : values[static_cast<std::size_t>(k)];  // -1: a zero product
+      };
+      for (const std::int32_t k : plans[0]->order) ordered_x.push_back(at(x, k)), ordered_y.push_back(at(y, k));
       u = ordered_x.data(), v = ordered_y.data();
     }
     if (request.model.rule != DotRule::pairwise) {

@@ -51,6 +51,7 @@ TensorFile read_npz(std::shared_ptr<const MappedFile> file) {
       if (!member.problem.empty()) throw Error(member.problem);
       const std::shared_ptr<const ByteSource> source = member_source(file, member);
       const NpyHeader header = parse_npy(beginning_of(file, member), member.size);
+      if (header.data_start == member.size) (void)source->mapped();  // nobody will read it: its checksum is looked at now
       result.tensors.push_back(npy_tensor(header, name, skip_bytes(source, header.data_start)));
     } catch (const Error& error) {
       const std::string where = "member " + quote(member.name) + (is_npy ? ": " : " "), what = error.what();
