@@ -1,4 +1,4 @@
-#include "table.hpp"
+#include "cli/table.hpp"
 
 #include <doctest/doctest.h>
 

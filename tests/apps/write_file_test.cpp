@@ -1,4 +1,4 @@
-#include "write_file.hpp"
+#include "cli/write_file.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "lesson_file.hpp"
+#include "lessons/lesson_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lesson_highlight.hpp"
+#include "lessons/lesson_highlight.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lesson_markdown.hpp"
+#include "lessons/lesson_markdown.hpp"
 
 #include <doctest/doctest.h>
 

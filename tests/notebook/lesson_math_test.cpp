@@ -1,4 +1,4 @@
-#include "lesson_math.hpp"
+#include "lessons/lesson_math.hpp"
 
 #include <doctest/doctest.h>
 

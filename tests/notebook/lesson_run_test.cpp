@@ -1,5 +1,5 @@
 // A lesson that does not end: ended, with what it had said until then.
-#include "lesson_run.hpp"
+#include "lessons/lesson_run.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

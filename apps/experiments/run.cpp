@@ -1,0 +1,99 @@
+// narrow run: one experiment; its numbers, its pictures and its finding as files in a folder.
+#include <filesystem>
+#include <memory>
+
+#include "experiments/experiment_run.hpp"
+#include "narrow/report/table_writers.hpp"
+#include "narrow/text/quote.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
+
+namespace app {
+namespace {
+
+struct Options {
+  std::vector<std::string> words;
+  std::optional<std::string> folder, backend;
+  EffortOptions effort;
+  bool show = false, json = false;
+};
+
+// Pictures are drawn before the first file is written. A picture that cannot be drawn is said once, and no reason to
+// keep the numbers back.
+std::vector<ReadyFile> pictures(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
+                                const std::string& folder, const narrow::DrawOptions& draw) {
+  std::vector<ReadyFile> files;
+  const std::pair<narrow::PictureKind, const char*> kinds[] = {{narrow::PictureKind::png, ".png"},
+                                                               {narrow::PictureKind::svg, ".svg"}};
+  for (const auto& [kind, ending] : kinds) {
+    if (const std::string fault = narrow::why_not(kind, draw); !fault.empty()) {
+      complain(std::string("no ") + ending + " pictures: " + fault + "; the numbers are all there");
+      continue;
+    }
+    for (const narrow::Plot& plot : outcome.plots)
+      files.push_back({folder + "/" + file_stem(experiment, plot.name) + ending, narrow::draw(plot, kind, draw)});
+  }
+  return files;
+}
+
+void show_tables(const analysis::Outcome& outcome) {
+  for (const narrow::Table& table : outcome.tables) {
+    print("\n" + paint(narrow::visible(table.title), Colour::bold, use_colour(1)) + "\n" + narrow::to_text(table));
+    if (!table.note.empty()) print(narrow::visible(table.note) + "\n");
+  }
+}
+
+int run(const Options& options) {
+  if (options.words.empty())
+    throw narrow::Error("run: no experiment; for example: narrow run format_choice -o out (narrow list names them)");
+  const analysis::Experiment& experiment = analysis::require_experiment(options.words[0]);
+  const std::vector<std::string> settings(options.words.begin() + 1, options.words.end());
+  const analysis::Parameters parameters(experiment, settings, options.effort.effort());
+  narrow::DrawOptions draw;
+  if (options.backend) draw.backend = blame("--plot-backend", [&] { return narrow::parse_backend(*options.backend); });
+  if (options.folder) make_folder(*options.folder);
+
+  const analysis::Outcome outcome = run_with_bar(experiment, parameters, experiment.name);
+  if (options.folder) {
+    std::vector<ReadyFile> files = csv_files(experiment, outcome, parameters.command(), *options.folder);
+    std::vector<std::string> picture_files;
+    for (ReadyFile& file : pictures(experiment, outcome, *options.folder, draw)) {
+      if (file.path.ends_with(".svg")) picture_files.push_back(std::filesystem::path(file.path).filename().string());
+      files.push_back(std::move(file));
+    }
+    const std::string stem = *options.folder + "/" + experiment.name;
+    const narrow::PageSection section = page_section(experiment, outcome, parameters.command(), false);
+    files.push_back({stem + ".md", narrow::to_markdown(section, picture_files)});
+    files.push_back({stem + ".json", json_text(outcome_json(experiment, parameters, outcome))});
+    for (const ReadyFile& file : files) write_file(file.path, file.content);
+  }
+  if (options.json) {
+    print(json_text(outcome_json(experiment, parameters, outcome)));
+    return 0;
+  }
+  print(paint(narrow::visible(outcome.finding), Colour::bold, use_colour(1)) + "\n");
+  print("Data: " + narrow::visible(outcome.data.text) + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) +
+        ".\n");
+  for (const std::string& note : outcome.notes) print(narrow::visible(note) + "\n");
+  if (options.show || !options.folder) show_tables(outcome);
+  if (options.folder) print("\nwritten to " + narrow::visible(*options.folder) + "\n");
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.values("NAME", options->words, "the experiment, then its parameters as KEY=VALUE (narrow list NAME)");
+  arguments.option("-o,--output", options->folder, "DIR", "a folder for CSV, PNG, SVG, Markdown and JSON");
+  arguments.flag("--show", options->show, "print the tables as well (they are printed when there is no -o)");
+  options->effort.declare(arguments);
+  arguments.option("--plot-backend", options->backend, "B", "auto, gnuplot, matplot, or own (SVG only)");
+  arguments.flag("--json", options->json, "print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command run_command{"run", "one experiment: tables, pictures and what was found",
+                          "narrow run gradient_underflow gradients=grads.safetensors -o out", declare};
+
+}  // namespace app

@@ -1,0 +1,16 @@
+// The reference card of one format: bits, rules, limits, special codes and values, on one printed page.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "options/format_list.hpp"
+
+namespace app {
+
+std::string format_page(const ChosenFormat& chosen);  // a <section class="page">
+extern const std::string_view page_style;             // CSS for such sections
+
+std::string escaped(std::string_view text);  // for HTML
+
+}  // namespace app

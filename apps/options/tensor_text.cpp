@@ -1,0 +1,34 @@
+#include "options/tensor_text.hpp"
+
+#include "cli/number_text.hpp"
+
+namespace app {
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (const std::uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+  return text + "]";
+}
+
+std::string size_text(std::uint64_t bytes) {
+  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  auto size = static_cast<double>(bytes);
+  while (size >= 1024 && unit + 1 < std::size(units)) size /= 1024, ++unit;
+  return (unit == 0 ? std::to_string(bytes) : decimal_text(size, 2)) + " " + units[unit];
+}
+
+std::string share_text(double share) {
+  const double percent = 100 * share;
+  if (share == 0) return "0%";
+  if (percent < 0.001) return "<0.001%";
+  if (share < 1 && percent > 99.99) return ">99.99%";
+  return digits_text(percent, percent < 99.95 ? 3 : 5) + "%";
+}
+
+std::string count_text(std::uint64_t part, std::uint64_t whole) {
+  if (part == 0 || whole == 0) return "0";
+  return std::to_string(part) + " (" + share_text(static_cast<double>(part) / static_cast<double>(whole)) + ")";
+}
+
+}  // namespace app

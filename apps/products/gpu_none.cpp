@@ -1,0 +1,13 @@
+// narrow gpu in a build without CUDA.
+#include "products/gpu.hpp"
+#include "narrow/base/error.hpp"
+
+namespace app {
+
+int run_gpu(const GpuRequest&) {
+  throw narrow::Error(
+      "gpu: this narrow was built without CUDA; install the CUDA toolkit and configure with -DNARROW_CUDA=ON "
+      "(data/golden holds recordings that are checked without a GPU)");
+}
+
+}  // namespace app

@@ -1,0 +1,12 @@
+// narrow gpu plan: see gpu_plan.cpp.
+#pragma once
+
+#include "products/gpu.hpp"
+#include "narrow/cuda/product.hpp"
+
+namespace app {
+
+int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, const narrow::ProductShape& shape,
+                 std::uint64_t seed);
+
+}  // namespace app

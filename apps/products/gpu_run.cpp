@@ -1,0 +1,302 @@
+// narrow gpu check, record, bench, plan: runs them and prints what they found.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+
+#include "cli/command.hpp"
+#include "products/gpu.hpp"
+#include "products/gpu_plan.hpp"
+#include "products/gpu_share.hpp"
+#include "cli/json_value.hpp"
+#include "narrow/cuda/bench.hpp"
+#include "narrow/cuda/check.hpp"
+#include "narrow/cuda/device.hpp"
+#include "narrow/cuda/golden.hpp"
+#include "narrow/cuda/product.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
+
+namespace app {
+namespace {
+
+std::string format_text(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+double number_of(const std::optional<std::string>& text, const char* flag, double usual, double low, double high) {
+  if (!text) return usual;
+  char* end = nullptr;
+  const double value = std::strtod(text->c_str(), &end);
+  if (text->empty() || *end != '\0' || !(value >= low && value <= high))
+    throw narrow::Error(std::string(flag) + ": '" + *text + "' is no number from " +
+                        format_text("%g to %g", low, high));
+  return value;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::size_t start = 0;
+  while (start <= list.size()) {
+    const std::size_t end = std::min(list.find(',', start), list.size());
+    if (end > start) words.push_back(list.substr(start, end - start));
+    start = end + 1;
+  }
+  return words;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+std::string device_line(const narrow::GpuDevice& d) {
+  return d.name + ", sm_" + std::to_string(d.capability) + ", driver " + d.driver + ", CUDA " + d.toolkit + ", " +
+         today();
+}
+
+narrow::GpuCheckOptions options_of(const GpuRequest& request) {
+  narrow::GpuCheckOptions o;
+  o.scale = number_of(request.scale, "--scale", 1, 1e-9, 1);
+  o.seed = static_cast<std::uint64_t>(number_of(request.seed, "--seed", 1, 0, 1e15));
+  o.dots = static_cast<std::uint64_t>(number_of(request.dots, "--dots", 1e10, 1, 1e13));
+  if (request.only) o.only = split(*request.only);
+  return o;
+}
+
+Json to_json(int section, const narrow::GpuCheckResult& r) {
+  Json row = Json::object();
+  row["section"] = section, row["name"] = r.name, row["unit"] = r.unit, row["count"] = r.count;
+  row["mismatches"] = r.mismatches, row["seconds"] = json_number(r.seconds),
+  row["first"] = r.first.empty() ? Json() : Json(r.first);
+  return row;
+}
+
+struct CheckTotals {
+  std::uint64_t items = 0, wrong_items = 0, count = 0, mismatches = 0;
+};
+
+void print_result(const narrow::GpuCheckResult& r) {
+  const double rate = r.seconds > 0 ? static_cast<double>(r.count) / r.seconds * 1e-9 : 0;
+  print(format_text("%-44s %15llu %-8s %12llu mismatches %9.2f G/s\n", r.name.c_str(),
+                    static_cast<unsigned long long>(r.count), r.unit.c_str(),
+                    static_cast<unsigned long long>(r.mismatches), rate));
+  if (!r.first.empty()) print("    first: " + r.first + "\n");
+  std::fflush(stdout);
+}
+
+std::string shape_text(const narrow::ProductShape& s) {
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+}
+
+// The products of the sweep that cuBLASLt has, and the plan of each; calls `found` for every one.
+void sweep_products(const narrow::GpuCheckOptions& options,
+                    const std::function<void(const narrow::ProductFinding&)>& found) {
+  for (const narrow::ProductType& type : narrow::product_types())
+    for (const narrow::ProductShape& shape : narrow::product_shapes()) {
+      if (!is_wanted(options, "product " + type.name + " " + shape_text(shape))) continue;
+      std::optional<narrow::ProductFinding> finding;
+      try {
+        finding = narrow::find_product_plan(type, shape, options.seed);
+      } catch (const narrow::Error& error) {
+        if (std::string(error.what()).find("no algorithm") == std::string::npos) throw;  // FP8 has no odd sizes
+      }
+      if (finding) found(*finding);
+    }
+}
+
+void check_products(const GpuRequest& request, const narrow::GpuCheckOptions& options, CheckTotals& totals,
+                    Json& rows) {
+  struct Count {
+    int shapes = 0, explained = 0;
+  };
+  std::vector<std::pair<std::string, Count>> by_type;
+  sweep_products(options, [&](const narrow::ProductFinding& f) {
+    if (by_type.empty() || by_type.back().first != f.type.name) by_type.push_back({f.type.name, {}});
+    ++by_type.back().second.shapes;
+    ++totals.items, totals.count += f.outputs;
+    const bool exact = !f.model.empty();
+    if (exact) ++by_type.back().second.explained;
+    if (request.json) {
+      Json row = Json::object();
+      row["section"] = 4, row["type"] = f.type.name, row["m"] = f.shape.m, row["n"] = f.shape.n, row["k"] = f.shape.k;
+      row["algorithm"] = f.algorithm.text(), row["model"] = exact ? Json(f.model) : Json(), row["plan"] = f.plan;
+      row["outputs"] = f.outputs, row["equal"] = f.equal;
+      rows.push_back(row);
+      return;
+    }
+    print(format_text("%-15s %-16s %12llu of %12llu equal  %-32s %-26s %s\n", f.type.name.c_str(),
+                      shape_text(f.shape).c_str(), static_cast<unsigned long long>(f.equal),
+                      static_cast<unsigned long long>(f.outputs), exact ? f.model.c_str() : "not explained",
+                      f.plan.c_str(), f.algorithm.text().c_str()));
+    std::fflush(stdout);
+  });
+  if (request.json) return;
+  for (const auto& [type, count] : by_type)
+    print(format_text("%s: %d of %d shapes bit-exact under a plan\n", type.c_str(), count.explained, count.shapes));
+}
+
+int check(const GpuRequest& request) {
+  narrow::GpuCheckOptions options = options_of(request);
+  std::vector<int> sections{1, 2, 3, 4};
+  if (request.sections) {
+    sections.clear();
+    for (const std::string& word : split(*request.sections))
+      sections.push_back(static_cast<int>(number_of(word, "--section", 0, 1, 4)));
+  }
+  const double limit = number_of(request.seconds, "--seconds", 120, 5, 3600);
+  const narrow::GpuDevice device = narrow::open_device();
+  options.capability = device.capability;
+  if (request.share) return share_gpu(request, options, device, today(), limit);
+  if (!request.json) {
+    print("narrow gpu check on " + device_line(device) + "\n");
+    print(format_text("seed %llu, %llu dot products an instruction, scale %g\n",
+                      static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(options.dots),
+                      options.scale));
+  }
+  Json rows = Json::array();
+  CheckTotals totals;
+  const auto start = std::chrono::steady_clock::now();
+  for (const int section : sections) {
+    const char* titles[] = {"", "conversions", "arithmetic", "tensor cores", "whole products"};
+    if (!request.json) print(format_text("\nSection %d: %s\n", section, titles[section]));
+    const narrow::GpuReport report = [&](const narrow::GpuCheckResult& r) {
+      ++totals.items, totals.count += r.count, totals.mismatches += r.mismatches;
+      if (r.mismatches != 0) ++totals.wrong_items;
+      if (request.json) rows.push_back(to_json(section, r));
+      else print_result(r);
+    };
+    if (section == 1) narrow::check_conversions(options, report);
+    if (section == 2) narrow::check_arithmetic(options, report);
+    if (section == 3) narrow::check_tensor_cores(options, report);
+    if (section == 4) check_products(request, options, totals, rows);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!request.json) print(format_text("%.1f s since the start\n", seconds));
+  }
+  if (totals.items == 0)
+    throw narrow::Error("--only: no item has such a name; `narrow gpu check --list` names the instructions");
+  if (request.json) print(rows.dump(2) + "\n");
+  else
+    print(format_text("\n%llu items, %llu results, %llu mismatches in %llu items\n",
+                      static_cast<unsigned long long>(totals.items), static_cast<unsigned long long>(totals.count),
+                      static_cast<unsigned long long>(totals.mismatches),
+                      static_cast<unsigned long long>(totals.wrong_items)));
+  return totals.mismatches == 0 ? 0 : 1;
+}
+
+std::string origin_lines(const narrow::GoldenOrigin& o) {
+  return "# gpu " + o.gpu + "\n# driver " + o.driver + "\n# toolkit " + o.toolkit + "\n# date " + o.date +
+         "\n# command " + o.command + "\n";
+}
+
+// Conversions by their hash over all inputs, products by inputs, plan and hash of the output.
+void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
+  const std::string head = origin_lines(o);
+  std::string text = head + "name\tunit\tcount\thash\n";
+  const narrow::GpuReport add = [&](const narrow::GpuCheckResult& r) {
+    text += r.name + "\t" + r.unit + "\t" + std::to_string(r.count) + "\t" +
+            format_text("%016llX", static_cast<unsigned long long>(r.hash)) + "\n";
+  };
+  narrow::check_conversions(options, add);
+  narrow::check_arithmetic(options, add);
+  write_file(*request.folder + "/conversions.tsv", text);
+  const narrow::CublasVersion cublas = narrow::cublas_version();
+  text = head + "# cublas " + cublas.number + "\n# torch none\ntype\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
+  sweep_products(options, [&](const narrow::ProductFinding& f) {
+    text += f.type.name +
+            format_text("\t%d\t%d\t%d\t%llu\t", f.shape.m, f.shape.n, f.shape.k,
+                        static_cast<unsigned long long>(options.seed)) +
+            f.algorithm.text() + "\t" + f.model + "\t" + f.plan +
+            format_text("\t%llu\t%llu\t%016llX\n", static_cast<unsigned long long>(f.outputs),
+                        static_cast<unsigned long long>(f.equal), static_cast<unsigned long long>(f.hash));
+  });
+  write_file(*request.folder + "/products.tsv", text);
+}
+
+// The ladder of every instruction whose products reach the end of its accumulator's range.
+void record_ladders(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
+  std::string text = origin_lines(o) + "instruction\thash\tcolumn 0\n";
+  for (const narrow::Instruction& i : narrow::all_instructions()) {
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability) || !narrow::ladder_reaches(i.formats())) continue;
+    const std::vector<narrow::Code> results = narrow::record_tile(i, 0, narrow::ladder_tile);
+    text += i.name() + format_text("\t%016llX\t", static_cast<unsigned long long>(narrow::hash_tile(results)));
+    for (int row = 0; row < narrow::tile_rows; ++row) {
+      const narrow::Code code = results[static_cast<std::size_t>(row * i.columns())];
+      text += format_text(row == 0 ? "%llX" : " %llX", static_cast<unsigned long long>(code));
+    }
+    text += "\n";
+  }
+  write_file(*request.folder + "/ladders.tsv", text);
+}
+
+// Kept in full and kept as hashes of tiles: some thousand and some million dot products.
+constexpr std::size_t full_dots = 4096, hashed_dots = std::size_t{1} << 22;
+
+int record(const GpuRequest& request) {
+  if (!request.folder) throw narrow::Error("gpu record: -o FOLDER is missing");
+  narrow::GpuCheckOptions options = options_of(request);
+  const narrow::GpuDevice device = narrow::open_device();
+  options.capability = device.capability;
+  const narrow::GoldenOrigin origin{device.name, device.driver, device.toolkit, today(),
+                                    "narrow gpu record -o " + *request.folder};
+  std::filesystem::create_directories(*request.folder);
+  for (const narrow::Instruction& i : narrow::all_instructions()) {
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability)) continue;
+    const auto outputs = static_cast<std::size_t>(narrow::tile_rows * i.columns());
+    const narrow::GoldenTiles golden{origin, i, options.seed,
+                                     narrow::record_instruction(i, options.seed, full_dots, hashed_dots / outputs)};
+    write_file(*request.folder + "/" + i.name() + ".txt", narrow::write_golden_tiles(golden));
+  }
+  record_ladders(request, options, origin);
+  record_tables(request, options, origin);
+  return 0;
+}
+
+int bench(const GpuRequest& request) {
+  const narrow::GpuDevice device = narrow::open_device();
+  Json rows = Json::array();
+  if (!request.json)
+    print("narrow gpu bench on " + device_line(device) +
+          "\n\n| what | rate | unit | ratio | to |\n|---|---:|---|---:|---|\n");
+  for (const auto& part : {narrow::bench_arrays, narrow::bench_products, narrow::bench_models})
+    for (const narrow::GpuRate& r : part()) {
+      if (request.json) {
+        Json row = Json::object();
+        row["kernel"] = r.name, row["rate"] = json_number(r.rate), row["unit"] = r.unit,
+        row["ratio"] = r.ratio == 0 ? Json() : json_number(r.ratio),
+        row["ratio_to"] = r.ratio_to.empty() ? Json() : Json(r.ratio_to);
+        rows.push_back(row);
+      } else {
+        print(format_text("| %s | %.3f | %s | %s | %s |\n", r.name.c_str(), r.rate, r.unit.c_str(),
+                          r.ratio == 0 ? "" : format_text("%.3f", r.ratio).c_str(), r.ratio_to.c_str()));
+        std::fflush(stdout);
+      }
+    }
+  if (request.json) print(rows.dump(2) + "\n");
+  return 0;
+}
+
+int plan(const GpuRequest& request) {
+  const auto size = [&](std::size_t i) { return std::atoi(request.words[i].c_str()); };  // checked in gpu.cpp
+  const narrow::ProductType& type = narrow::find_product_type(request.type.value_or("f16"));
+  const narrow::ProductShape shape{size(1), size(2), size(3)};
+  return run_gpu_plan(request, type, shape, options_of(request).seed);
+}
+
+}  // namespace
+
+int run_gpu(const GpuRequest& request) {
+  const std::string& job = request.words.front();
+  if (job == "check") return check(request);
+  if (job == "record") return record(request);
+  if (job == "bench") return bench(request);
+  return plan(request);
+}
+
+}  // namespace app

@@ -1,0 +1,19 @@
+// The stages of a dot product as text: operands, exponents, aligned bits under each other with the cut marked,
+// rounding.
+#pragma once
+
+#include <string>
+
+#include "products/dot_trace.hpp"
+
+namespace app {
+
+std::string stage_text(const narrow::DotModel& model, const DotOperands& operands, const Stage& stage, bool colour);
+
+// "0x33000000 = 2^-25 (2.98e-08)"
+std::string code_and_value(narrow::Code code, const narrow::Format& f);
+
+// The name of a format as messages use it: "fp32"; the PTX name where the table has no row ("s32").
+std::string format_name(const narrow::DotType& type);
+
+}  // namespace app

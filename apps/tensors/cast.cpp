@@ -1,0 +1,309 @@
+// narrow cast: a tensor file to codes of a format, or to rounded values; names and metadata are kept.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "options/cast_options.hpp"
+#include "cli/command.hpp"
+#include "options/format_list.hpp"
+#include "cli/json_value.hpp"
+#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/tensor/tensor_writer.hpp"
+#include "narrow/text/quote.hpp"
+#include "cli/progress.hpp"
+#include "options/tensor_choice.hpp"
+#include "options/tensor_text.hpp"
+#include "cli/terminal.hpp"
+
+namespace app {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::optional<std::string> to;
+  TensorOptions choice;
+  CastOptions cast;
+  bool values = false, json = false;
+};
+
+// What the tensors of a file become: codes of a format, of a block format, or (values) FP32.
+struct Target {
+  std::string name;  // with its rule, where it is a block format
+  narrow::FormatCast plain = {};
+  std::optional<narrow::BlockFormat> blocks = {};
+  narrow::CastResult result = narrow::CastResult::codes;
+};
+
+// One tensor of the input and the tensors that it becomes: itself, or codes and scales.
+struct Planned {
+  narrow::Tensor source;
+  std::vector<narrow::TensorHeader> headers;
+  bool is_cast = false;
+  bool names_format = true;                 // the type says what the codes mean
+  std::vector<narrow::Tensor> copies = {};  // not cast: what lies in the file
+};
+
+using Metadata = std::unordered_map<std::string_view, std::string_view>;
+
+struct Plan {
+  std::vector<Planned> tensors;
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+// An .npy file has no name inside; .safetensors needs one.
+std::string name_in_output(const narrow::Tensor& tensor, const std::string& input) {
+  if (!tensor.name.empty()) return tensor.name;
+  const std::string stem = std::filesystem::path(input).stem().string();
+  return stem.empty() || stem == "-" ? "tensor" : stem;
+}
+
+bool can_cast(const narrow::Tensor& tensor, const Target& to) {
+  return tensor.type.kind == narrow::ElementKind::floating ||
+         (tensor.type.kind == narrow::ElementKind::complex && !to.blocks && to.result == narrow::CastResult::values);
+}
+
+Planned plan_copy(const narrow::Tensor& tensor, const std::string& name) {
+  Planned planned{tensor, {}, false, true, {tensor}};
+  planned.copies[0].name = name;
+  if (tensor.blocks) planned.copies = {tensor.blocks->codes, tensor.blocks->scales};
+  if (tensor.blocks && tensor.blocks->scale2) planned.copies.push_back(*tensor.blocks->scale2);
+  planned.headers.assign(planned.copies.begin(), planned.copies.end());
+  return planned;
+}
+
+Planned plan_cast(const narrow::Tensor& tensor, const std::string& name, const Target& to) {
+  Planned planned{tensor, {tensor}, true};
+  planned.headers[0].name = name;
+  if (to.blocks && to.result == narrow::CastResult::codes) {
+    planned.headers = narrow::block_headers(planned.headers[0], *to.blocks);
+  } else {
+    const narrow::Format& f = to.blocks ? to.blocks->element : to.plain.format;
+    const narrow::ElementType from = to.blocks ? *narrow::find_element_type("F32") : tensor.type;
+    const narrow::ResultType type = narrow::cast_type(from, tensor.elements(), f, to.result);
+    planned.headers[0].type = type.type;
+    planned.names_format = type.names_format;
+  }
+  return planned;
+}
+
+// What the file says about its tensors is said of those that are written, as they are written.
+void add_metadata(Plan& plan, const Metadata& metadata, const Planned& planned, const Target& to) {
+  const std::string& name = planned.headers[0].name;
+  if (planned.is_cast) {
+    if (!planned.names_format) plan.metadata.emplace_back(format_key(name), to.name);
+    if (planned.headers.size() > 1) plan.metadata.emplace_back(narrow::block_format_key(name), to.name);
+    if (planned.headers.size() > 2) plan.metadata.emplace_back(narrow::scale2_key(name), narrow::scale2_is_factor);
+    return;
+  }
+  for (const std::string& key : {format_key(name), narrow::block_format_key(name), narrow::scale2_key(name)})
+    if (const auto said = metadata.find(key); said != metadata.end()) plan.metadata.emplace_back(key, said->second);
+}
+
+Plan make_plan(const ChosenFile& input, const Target& to) {
+  Plan plan;
+  for (const auto& entry : input.file.metadata) {
+    const auto begins = [&](const std::string& prefix) { return entry.first.starts_with(prefix); };
+    if (!begins(format_key("")) && !begins(narrow::block_format_key("")) && !begins(narrow::scale2_key("")))
+      plan.metadata.push_back(entry);
+  }
+  const Metadata metadata(input.file.metadata.begin(), input.file.metadata.end());
+  std::unordered_map<std::string_view, const narrow::Tensor*> chosen;
+  for (const narrow::Tensor& tensor : input.tensors) chosen.emplace(tensor.name, &tensor);
+  std::unordered_set<std::string_view> broken;
+  for (const narrow::Unreadable& b : input.unreadable) broken.insert(b.name);
+  for (const std::vector<narrow::Tensor>* list : {&input.file.tensors, &input.file.parts})
+    for (const narrow::Tensor& tensor : *list) {
+      const auto found = chosen.find(tensor.name);
+      const bool is_chosen = found != chosen.end();
+      if (!is_chosen && (input.one_named || list == &input.file.parts)) continue;
+      if (broken.contains(tensor.name)) continue;
+      const std::string name = name_in_output(tensor, input.file.path);
+      plan.tensors.push_back(is_chosen && can_cast(*found->second, to) ? plan_cast(*found->second, name, to)
+                                                                       : plan_copy(tensor, name));
+      add_metadata(plan, metadata, plan.tensors.back(), to);
+    }
+  return plan;
+}
+
+// Returns how many blocks have no finite scale.
+std::uint64_t write_plan(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed) {
+  std::vector<narrow::TensorHeader> headers;
+  std::uint64_t bytes = 0;
+  for (const Planned& p : plan.tensors) {
+    headers.insert(headers.end(), p.headers.begin(), p.headers.end());
+    bytes += p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1)
+                       : narrow::stored_bytes(p.source);
+  }
+  Progress progress("cast", bytes);
+  const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }};
+  narrow::TensorWriter writer(path, std::move(headers), plan.metadata);
+  const narrow::WriteBytes write = [&](std::span<const std::byte> piece) { writer.write(piece); };
+  std::uint64_t lost = 0;
+  for (const Planned& p : plan.tensors) {
+    for (const narrow::Tensor& copy : p.copies) narrow::copy_tensor(copy, write, pass);
+    if (p.is_cast && to.blocks) lost += narrow::quantise_tensor(p.source, *to.blocks, to.result, write, pass.done);
+    else if (p.is_cast) narrow::cast_tensor(p.source, to.plain, to.result, write, pass);
+  }
+  writer.finish();
+  return lost;
+}
+
+bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
+
+void check_output(const std::string& path, const Plan& plan, const ChosenFile& input, const Target& to) {
+  const bool scales = to.blocks && to.result == narrow::CastResult::codes;
+  if (!is_npy(path) && !path.ends_with(".safetensors"))
+    throw narrow::Error("cast: the ending of " + narrow::quote(path) + " says what to write; accepted: .safetensors" +
+                        (scales ? "" : ", .npy"));
+  const bool any = std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
+  if (!any) (void)input.floating();  // says why
+  if (!any)
+    throw narrow::Error("cast: nothing to cast in " + narrow::quote(input.argument) +
+                        (to.blocks ? "; block formats take real tensors" : "; complex tensors need --values"));
+  std::vector<std::string> names;
+  for (const Planned& p : plan.tensors)
+    for (const narrow::TensorHeader& h : p.headers) names.push_back(h.name);
+  if (is_npy(path) && names.size() != 1)
+    throw narrow::Error("cast: " + narrow::quote(path) + " holds one tensor, " +
+                        (scales ? "codes and scales are " : narrow::quote(input.argument) + " has ") +
+                        std::to_string(names.size()) + "; " +
+                        (scales ? "write .safetensors, or take one tensor with --values"
+                                : "name one (FILE:TENSOR), or write .safetensors"));
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    throw narrow::Error("cast: " + narrow::quote(input.argument) +
+                        (scales ? " has a tensor " + narrow::quote(*twice) + " already, where the scales would go"
+                                : " would give two tensors the name " + narrow::quote(*twice)));
+}
+
+// Sizes are those on disk. Of one tensor of many there is none before.
+struct Outcome {
+  std::optional<std::uint64_t> before;
+  std::uint64_t after = 0;
+  std::uint64_t lost_blocks = 0;  // without a finite scale
+};
+
+Json to_json(const Plan& plan, const std::string& path, const Target& to, const Outcome& outcome) {
+  Json tensors = Json::array();
+  for (const Planned& p : plan.tensors)
+    for (const narrow::TensorHeader& h : p.headers) {
+      Json row = Json::object();
+      row["name"] = h.name;
+      row["from"] = p.source.type.name;
+      row["dtype"] = h.type.name;
+      row["cast"] = p.is_cast;
+      row["bytes"] = is_npy(path) && h.type.bits < 8 ? h.elements() : h.bytes();  // .npy holds one code a byte
+      tensors.push_back(std::move(row));
+    }
+  Json out = Json::object();
+  out["file"] = path;
+  out["format"] = to.name;
+  out["values"] = to.result == narrow::CastResult::values;
+  out["tensors"] = std::move(tensors);
+  out["bytes_before"] = outcome.before ? Json(*outcome.before) : Json();
+  out["bytes_after"] = outcome.after;
+  out["lost_blocks"] = outcome.lost_blocks;
+  return out;
+}
+
+std::string summary(const Plan& plan, const std::string& path, const Target& to, const Outcome& outcome) {
+  std::size_t cast = 0, plain = 0;
+  std::vector<std::string> types;
+  std::string plain_type;
+  for (const Planned& p : plan.tensors) {
+    if (!p.is_cast) continue;
+    ++cast;
+    for (const narrow::TensorHeader& h : p.headers)
+      if (std::find(types.begin(), types.end(), h.type.name) == types.end()) types.emplace_back(h.type.name);
+    if (!p.names_format) ++plain, plain_type = p.headers[0].type.name;
+  }
+  std::string list;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    list += (i == 0 ? "" : i + 1 < types.size() || !to.blocks ? ", " : " and ") + types[i];
+  const bool values = to.result == narrow::CastResult::values;
+  const std::size_t copied = plan.tensors.size() - cast;
+  std::string text = printable(path) + ": " + std::to_string(cast) + (cast == 1 ? " tensor" : " tensors") +
+                     " cast to " + to.name +
+                     (values      ? " values in "
+                      : to.blocks ? ", codes and scales in "
+                                  : " codes in ") +
+                     list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " +
+                     (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
+  if (outcome.lost_blocks != 0)
+    text += "note: " + std::to_string(outcome.lost_blocks) +
+            (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
+            " no finite scale (Inf or NaN in the data, or more than the scale holds): no value of " +
+            (outcome.lost_blocks == 1 ? "it" : "them") + " is finite any more\n";
+  if (plain != 0)
+    text += "note: " + std::to_string(plain) + (plain == 1 ? " tensor" : " tensors") + " of " + to.name +
+            " codes without a type in the file are written as " + plain_type +
+            (is_npy(path) ? "; read them with --format " + to.name
+                          : "; metadata '" + format_key("NAME") + "' says so, and narrow reads it") +
+            "\n";
+  return text;
+}
+
+Target read_target(const Options& options) {
+  Target to;
+  to.result = options.values ? narrow::CastResult::values : narrow::CastResult::codes;
+  if (narrow::is_block_format_name(*options.to)) {
+    if (!options.cast.is_plain())
+      throw narrow::Error("cast: --cast, --rounding, --overflow and --subnormals do not go with " +
+                          narrow::quote(*options.to) + ", whose rule fixes them");
+    const ChosenBlockFormat chosen = blame("--to", [&] { return choose_block_format(*options.to); });
+    // The rule included: what reads the file need not know the defaults of this program.
+    to.name = chosen.name.substr(0, chosen.name.find(':')) + ":" + std::string(narrow::row_of(chosen.format.rule).name);
+    to.blocks = chosen.format;
+    return to;
+  }
+  const ChosenFormat chosen = blame("--to", [&] { return choose_format(*options.to); });
+  to.name = chosen.name;
+  to.plain = {chosen.format, blame(chosen.name, [&] { return options.cast.cast_to(chosen.format); })};
+  return to;
+}
+
+int run(const Options& options) {
+  if (options.files.size() != 2)
+    throw narrow::Error("cast: give IN and OUT; for example: narrow cast model.safetensors out.safetensors --to e4m3");
+  if (!options.to) throw narrow::Error("cast: no format; give one: --to e4m3");
+  options.cast.check();
+  const Target to = read_target(options);
+  const std::string& path = options.files[1];
+  const ChosenFile input = open_chosen(options.files[0], options.choice);
+  const Plan plan = make_plan(input, to);
+  check_output(path, plan, input, to);
+  Outcome outcome;
+  outcome.lost_blocks = write_plan(plan, path, to, options.cast.random_value());
+  if (!input.one_named || input.file.tensors.size() == 1) outcome.before = input.file.bytes;
+  outcome.after = std::filesystem::file_size(path);
+  print_error(left_out_text(input));
+  print(options.json ? json_text(to_json(plan, path, to, outcome)) : summary(plan, path, to, outcome));
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.values("FILE", options->files,
+                   "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same");
+  arguments.option(
+      "--to", options->to, "FORMAT",
+      "the format of the result; a block format (mxfp8_e4m3, nvfp4, see list-scaling) gives codes and scales, "
+      "and fp32 decodes a file of them");
+  options->choice.declare(arguments);
+  arguments.flag("--values", options->values, "rounded values as F32 (F64 stays F64) instead of codes");
+  options->cast.declare_for_arrays(arguments);
+  arguments.flag("--json", options->json, "print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command cast_command{"cast", "a tensor file to codes of a format, or to rounded values",
+                           "narrow cast model.safetensors model-e4m3.safetensors --to e4m3 --overflow saturate",
+                           declare};
+
+}  // namespace app

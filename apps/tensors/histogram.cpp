@@ -1,0 +1,220 @@
+// narrow histogram: how often each binade occurs in tensors: CSV, JSON, or a picture in text beside the ranges of
+// formats.
+#include <memory>
+
+#include "cli/bar_chart.hpp"
+#include "cli/command.hpp"
+#include "options/format_list.hpp"
+#include "tensors/histogram_plot.hpp"
+#include "cli/json_value.hpp"
+#include "narrow/plot/draw.hpp"
+#include "narrow/report/escape.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/text/quote.hpp"
+#include "cli/progress.hpp"
+#include "options/scale_option.hpp"
+#include "options/tensor_choice.hpp"
+#include "options/tensor_text.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
+
+namespace app {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::optional<std::string> formats, scale, output;
+  TensorOptions choice;
+  bool total = false, per_tensor = false, text = false, json = false;
+};
+
+struct Counted {
+  std::string file, tensor;
+  narrow::BinadeCounts counts;
+  std::vector<narrow::BinadeFates> fates;  // of the formats that are drawn, plain ones first
+};
+
+// What a picture shows of each binade needs a second look at the data, by format.
+struct Fated {
+  std::vector<ChosenFormat> plain;
+  std::vector<ChosenBlockFormat> blocks;
+};
+
+// Calls row(exponent as JSON, counts) for all that occurs, ascending: zero, subnormal, the binades, inf, nan.
+template <class Body>
+void for_each_row(const narrow::BinadeCounts& counts, const Body& row) {
+  const auto add = [&](const Json& exponent, const narrow::SignCounts& c) {
+    if (c.total() != 0) row(exponent, c);
+  };
+  add("zero", counts.zero);
+  add("subnormal", counts.subnormal);
+  for (std::size_t k = 0; k < counts.binades.size(); ++k)
+    add(counts.min_exponent + static_cast<int>(k), counts.binades[k]);
+  add("inf", counts.inf);
+  add("nan", counts.nan);
+}
+
+Json to_json(const std::vector<Counted>& all) {
+  Json list = Json::array();
+  for (const Counted& c : all)
+    for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
+      Json row = Json::object();
+      row["tensor"] = c.tensor;
+      row["exponent"] = exponent;
+      row["negative"] = counts.negative;
+      row["positive"] = counts.positive;
+      row["file"] = c.file;
+      list.push_back(std::move(row));
+    });
+  return list;
+}
+
+// for_eyes: it goes to a terminal or a pipe, and names are visible() there; a file has them as they are.
+std::string to_csv(const std::vector<Counted>& all, bool for_eyes) {
+  const auto name = [&](const std::string& text) { return narrow::csv_field(for_eyes ? printable(text) : text); };
+  std::string out = "file,tensor,exponent,negative,positive\n";
+  for (const Counted& c : all)
+    for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
+      out += name(c.file) + "," + name(c.tensor) + "," +
+             (exponent.is_string() ? exponent.get<std::string>() : exponent.dump()) + "," +
+             std::to_string(counts.negative) + "," + std::to_string(counts.positive) + "\n";
+    });
+  return out;
+}
+
+std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, bool total, const Fated& fated) {
+  std::uint64_t bytes = 0, passes = 1 + fated.plain.size();
+  for (const ChosenBlockFormat& f : fated.blocks) passes += f.format.needs_tensor_amax() ? 2 : 1;
+  for (const ChosenFile& file : files) bytes += bytes_of(file.floating());
+  Progress progress("histogram", bytes * passes);
+  const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }};
+  std::vector<Counted> all;
+  for (const ChosenFile& file : files) {
+    const std::vector<narrow::Tensor> tensors = file.floating();
+    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}, {}};
+    sum.fates.resize(fated.plain.size() + fated.blocks.size());
+    for (const narrow::Tensor& tensor : tensors) {
+      Counted one{file.argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}};
+      for (const ChosenFormat& f : fated.plain)
+        one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
+      for (const ChosenBlockFormat& f : fated.blocks)
+        one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true).fates);
+      if (!total) {
+        all.push_back(std::move(one));
+        continue;
+      }
+      sum.counts.merge(one.counts);
+      for (std::size_t k = 0; k < sum.fates.size(); ++k) sum.fates[k].merge(one.fates[k]);
+    }
+    if (total) all.push_back(std::move(sum));
+  }
+  return all;
+}
+
+narrow::PictureKind kind_of(const std::string& path) {
+  return path.ends_with(".png") ? narrow::PictureKind::png : narrow::PictureKind::svg;
+}
+
+void check_output(const Options& options) {
+  if (!options.output) return;
+  const std::string& path = *options.output;
+  const auto ends = [&](const char* ending) { return path.size() >= 4 && path.ends_with(ending); };
+  if (!ends(".csv") && !ends(".png") && !ends(".svg"))
+    throw narrow::Error("-o " + narrow::quote(path) + ": the ending says what to write; accepted: .csv, .png, .svg");
+  // Before the files are read: what cannot be drawn should not be counted first.
+  if (!ends(".csv"))
+    if (const std::string fault = narrow::why_not(kind_of(path)); !fault.empty())
+      throw narrow::Error("-o " + narrow::quote(path) + ": " + fault + "; a .csv file needs nothing");
+}
+
+// A few tensors are drawn side by side; many are pooled, unless each is asked for.
+constexpr std::size_t most_side_by_side = 6;
+
+std::string picture_of(const std::string& path, const std::vector<Counted>& all, const Fated& formats,
+                       const Options& options) {
+  if (all.empty()) throw narrow::Error("histogram: there is no tensor to draw");
+  std::vector<NamedCounts> named;
+  for (const Counted& c : all) named.push_back({c.tensor, c.counts, c.fates});
+  std::vector<PlotFormat> shown;
+  for (const ChosenFormat& f : formats.plain) shown.push_back({f.name, f.format});
+  for (const ChosenBlockFormat& f : formats.blocks) shown.push_back({f.name, {}});
+  if (options.per_tensor && all.size() > most_panel_rows)
+    throw narrow::Error("histogram: --per-tensor draws " + std::to_string(most_panel_rows) + " tensors at most, not " +
+                        std::to_string(all.size()) + "; choose some with --tensors");
+  const bool pooled = all.size() > 1 && !options.per_tensor && all.size() > most_side_by_side;
+  const std::string& first = options.files[0];
+  const std::string files = options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
+                                                     : printable(first.substr(first.find_last_of('/') + 1));
+  const std::string tensors = all.size() == 1 ? printable(all[0].tensor) : std::to_string(all.size()) + " tensors";
+  const narrow::Plot plot = histogram_plot(named, shown, pooled,
+                                           tensors + (pooled ? " pooled of " : " of ") + files +
+                                               (options.scale ? ", times " + *options.scale : "") +
+                                               (pooled ? " (--per-tensor draws each)" : ""));
+  return narrow::draw(plot, kind_of(path));
+}
+
+int run(const Options& options) {
+  if (options.files.empty())
+    throw narrow::Error("histogram: no file; for example: narrow histogram grads.safetensors -o counts.csv");
+  check_output(options);
+  if (options.total && options.per_tensor)
+    throw narrow::Error("histogram: --total and --per-tensor exclude each other");
+  const std::string list = options.formats.value_or("fp16,bf16,e4m3,e5m2");
+  const FormatLists formats = blame("--formats", [&] { return parse_format_lists(list); });
+  const bool draws = options.output && !options.output->ends_with(".csv"), bars = options.text || is_terminal(1);
+  Fated fated;
+  if (draws) fated.plain = formats.plain;
+  if (draws || (bars && !options.json)) fated.blocks = formats.blocks;
+  const double scale = options.scale ? parse_scale(*options.scale) : 1;
+  std::vector<ChosenFile> files;
+  for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
+  const std::vector<Counted> all = count_all(files, scale, options.total, fated);
+  for (const ChosenFile& file : files) print_error(left_out_text(file));
+
+  if (options.output)
+    write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all, false));
+  if (options.json) {
+    print(json_text(to_json(all)));
+  } else if (bars) {
+    const bool colour = use_colour(1);
+    for (const Counted& c : all) {
+      if (&c != &all.front()) print("\n");
+      print(paint(printable(c.tensor), Colour::bold, colour) + (files.size() > 1 ? " in " + printable(c.file) : "") +
+            ": " + std::to_string(c.counts.count()) + (c.counts.count() == 1 ? " value" : " values") +
+            (options.scale ? ", times " + *options.scale : "") + "\n");
+      std::vector<BlockColumn> blocks;
+      for (std::size_t k = 0; k < fated.blocks.size(); ++k)
+        blocks.push_back({fated.blocks[k].name, c.fates[fated.plain.size() + k]});
+      print(bar_chart(c.counts, formats.plain, blocks, terminal_width(1), colour));
+    }
+  } else if (!options.output) {
+    print(to_csv(all, true));
+  }
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.values("FILE", options->files, "tensor files, FILE:TENSOR, folders, or -");
+  arguments.option("--formats", options->formats, "LIST",
+                   "the ranges drawn beside the bars, and a panel each with colours by what it makes of the values "
+                   "(default fp16,bf16,e4m3,e5m2); also block formats");
+  arguments.option("--scale", options->scale, "S", "multiply the data first: a positive number or 2^k");
+  options->choice.declare(arguments);
+  arguments.flag("--total", options->total, "all tensors of a file together");
+  arguments.flag("--per-tensor", options->per_tensor,
+                 "a picture has a row of panels for each tensor, up to 64 (else more than 6 are pooled)");
+  arguments.option("-o,--output", options->output, "FILE",
+                   "write the counts to this .csv file, or draw them: .png, .svg");
+  arguments.flag("--text", options->text, "the picture, also where standard output is no terminal");
+  arguments.flag("--json", options->json, "print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command histogram_command{"histogram",
+                                "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
+                                "narrow histogram grads.safetensors --tensors attn -o binades.svg", declare};
+
+}  // namespace app

@@ -1,0 +1,307 @@
+// narrow stats: what formats do to tensors: lost, subnormal, overflowed, and the error; a gate for CI; a trend over
+// steps.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "options/cast_options.hpp"
+#include "cli/command.hpp"
+#include "tensors/fail_if.hpp"
+#include "options/format_list.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/tensor/auto_scale.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/text/parse.hpp"
+#include "narrow/text/quote.hpp"
+#include "cli/progress.hpp"
+#include "options/scale_option.hpp"
+#include "tensors/stats_rows.hpp"
+#include "options/tensor_choice.hpp"
+#include "options/tensor_text.hpp"
+#include "cli/terminal.hpp"
+#include "tensors/trend.hpp"
+#include "cli/write_file.hpp"
+
+namespace app {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::optional<std::string> formats, scale, sort, top, csv, fail_if;
+  TensorOptions choice;
+  CastOptions cast;
+  bool per_tensor = false, total = false, json = false;
+};
+
+struct Request {
+  std::vector<std::string> names;         // of the formats, then of the block formats
+  std::vector<narrow::FormatCast> casts;  // in the same order
+  std::vector<ChosenBlockFormat> blocks;
+  std::optional<double> scale;  // empty: by the goal
+  narrow::ScaleGoal goal = {};
+  std::uint64_t seed = 0;
+  bool total = false;
+};
+
+Request read_request(const Options& options) {
+  Request request;
+  options.cast.check();
+  const std::string list = options.formats.value_or("fp16,bf16,e4m3,e5m2");
+  FormatLists formats = blame("--formats", [&] { return parse_format_lists(list); });
+  for (const ChosenFormat& chosen : formats.plain) {
+    request.names.push_back(chosen.name);
+    request.casts.push_back({chosen.format, blame(chosen.name, [&] { return options.cast.cast_to(chosen.format); })});
+  }
+  request.blocks = std::move(formats.blocks);
+  for (const ChosenBlockFormat& chosen : request.blocks) request.names.push_back(chosen.name);
+  if (!request.blocks.empty() && !options.cast.is_plain())
+    throw narrow::Error("stats: --cast, --rounding, --overflow and --subnormals do not go with " +
+                        narrow::quote(request.blocks[0].name) + ", whose rule fixes them");
+  if (options.scale == "best-sqnr") request.goal = narrow::ScaleGoal::best_sqnr;
+  else if (options.scale != "auto")
+    request.scale = options.scale ? parse_scale(*options.scale, ", auto, best-sqnr") : 1.0;
+  if (options.total && options.per_tensor) throw narrow::Error("stats: --total and --per-tensor exclude each other");
+  request.seed = options.cast.random_value();
+  request.total = options.total;
+  return request;
+}
+
+std::vector<narrow::ScaledCast> with_scales(const Request& request, std::span<const narrow::Tensor> tensors,
+                                            const narrow::TensorPass& pass) {
+  std::vector<narrow::AutoScale> scales(request.casts.size());
+  if (!request.scale) scales = narrow::auto_scales(tensors, request.casts, request.goal, pass);
+  std::vector<narrow::ScaledCast> casts;
+  for (std::size_t k = 0; k < request.casts.size(); ++k)
+    casts.push_back({request.casts[k], request.scale.value_or(scales[k].scale)});
+  return casts;
+}
+
+std::vector<StatsRow> to_rows(const Request& request, const narrow::Statistics& s,
+                              std::span<const narrow::ScaledCast> casts, const std::string& file,
+                              const std::string& tensor) {
+  std::vector<StatsRow> rows;
+  for (std::size_t k = 0; k < casts.size(); ++k)
+    rows.push_back({file, {}, tensor, request.names[k], casts[k].scale, s.input, s.formats[k], ""});
+  return rows;
+}
+
+// The name of a tensor in a run of steps: that of an .npy file is the name of the file, without the number that
+// changes.
+std::string name_in_run(const ChosenFile& chosen, const narrow::Tensor& tensor) {
+  if (chosen.file.kind != narrow::FileKind::npy) return tensor.name;
+  std::string name = tensor.name;
+  const std::size_t last = name.find_last_of("0123456789");
+  if (last == std::string::npos) return name;
+  const std::size_t before = name.find_last_not_of("0123456789", last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  return name.erase(first, last - first + 1);
+}
+
+// The rows of block formats. They find their scales themselves: --scale auto and best-sqnr are 1 for them.
+void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::span<const narrow::Tensor> tensors,
+                    const narrow::TensorPass& pass, const std::string& file, const std::string& name) {
+  const double scale = request.scale.value_or(1);
+  for (const ChosenBlockFormat& chosen : request.blocks) {
+    narrow::BlockFormatStatistics all;
+    for (const narrow::Tensor& tensor : tensors)
+      all.merge(narrow::block_tensor_statistics(tensor, chosen.format, scale, pass.done));
+    rows.push_back({file, {}, name, chosen.name, scale, all.input, all.elements, "", all.scales});
+  }
+}
+
+// How often the data is read at most: auto looks at it twice before, best-sqnr once and 1 + log2(128) times a format.
+std::uint64_t passes_over(const Request& request) {
+  const std::uint64_t search = request.goal == narrow::ScaleGoal::best_sqnr ? 8 * request.casts.size() : 1;
+  std::uint64_t passes = request.scale ? 1 : 2 + search;
+  for (const ChosenBlockFormat& chosen : request.blocks) passes += chosen.format.needs_tensor_amax() ? 2 : 1;
+  return passes;
+}
+
+// The rows of one file, in groups of one tensor in every format; with total one group of all its tensors.
+std::vector<std::vector<StatsRow>> measure(const Request& request, const ChosenFile& chosen, bool steps,
+                                           Progress& progress) {
+  const std::vector<narrow::Tensor> tensors = chosen.floating();
+  const narrow::TensorPass pass{request.seed, 0, [&](std::uint64_t bytes) { progress.add(bytes); }};
+  std::vector<std::vector<StatsRow>> groups;
+  if (request.total) {
+    const auto casts = with_scales(request, tensors, pass);
+    narrow::Statistics all;
+    all.formats.resize(casts.size());
+    for (const narrow::Tensor& tensor : tensors) all.merge(narrow::tensor_statistics(tensor, casts, pass));
+    const std::string name = "all " + std::to_string(tensors.size()) + " tensors";
+    groups.push_back(to_rows(request, all, casts, chosen.argument, name));
+    add_block_rows(groups.back(), request, tensors, pass, chosen.argument, name);
+    return groups;
+  }
+  for (const narrow::Tensor& tensor : tensors) {
+    const auto casts = with_scales(request, {&tensor, 1}, pass);
+    const std::string name = steps ? name_in_run(chosen, tensor) : tensor.name;
+    groups.push_back(to_rows(request, narrow::tensor_statistics(tensor, casts, pass), casts, chosen.argument, name));
+    add_block_rows(groups.back(), request, {&tensor, 1}, pass, chosen.argument, name);
+  }
+  return groups;
+}
+
+// Several files whose names end in different numbers may be the steps of one run.
+bool have_steps(const std::vector<std::string>& files) {
+  std::set<std::uint64_t> steps;
+  for (const std::string& file : files)
+    if (const auto step = step_of(file)) steps.insert(*step);
+  return files.size() > 1 && steps.size() == files.size();
+}
+
+std::string gate_text(const std::vector<StatsRow>& rows) {
+  constexpr std::size_t most = 20;
+  std::string text;
+  std::size_t broken = 0;
+  for (const StatsRow& row : rows) {
+    if (row.breaks.empty() || ++broken > most) continue;
+    text += "fails: " + printable(row.tensor) + " in " + row.format +
+            (row.step ? " at step " + std::to_string(*row.step) : "") + ": " + row.breaks + "\n";
+  }
+  if (broken > most) text += "fails: " + std::to_string(broken - most) + " more\n";
+  return text;
+}
+
+std::size_t parse_top(const Options& options) {
+  if (!options.top) return ~std::size_t{0};
+  constexpr narrow::Format any_word = narrow::operator""_fmt("fp64", 4);
+  return blame("--top", [&] { return narrow::parse_code(*options.top, any_word); });
+}
+
+// What there is to do, found before the work: every file is looked at and opened again when its turn comes, because a
+// run may have more dumps than a process may have open files. Standard input can be read once only.
+struct Survey {
+  std::vector<std::string> files;
+  bool steps = false;  // of one run
+  std::optional<ChosenFile> input;
+  std::uint64_t bytes = 0, left_out = 0;
+
+  ChosenFile open(const std::string& file, const TensorOptions& choice) const {
+    return input && input->argument == file ? *input : open_chosen(file, choice);
+  }
+};
+
+Survey survey(const Options& options) {
+  Survey s;
+  s.files = expand_folders(options.files);
+  s.steps = have_steps(s.files);
+  if (s.steps)
+    std::stable_sort(s.files.begin(), s.files.end(),
+                     [](const auto& a, const auto& b) { return step_of(a) < step_of(b); });
+  std::map<std::string, std::size_t> files_with;  // by name of the tensor
+  for (const std::string& file : s.files) {
+    ChosenFile chosen = open_chosen(file, options.choice, file.rfind("-", 0) == 0);
+    const std::vector<narrow::Tensor> tensors = chosen.floating();
+    s.left_out += chosen.tensors.size() - tensors.size();
+    s.bytes += bytes_of(tensors);
+    for (const narrow::Tensor& tensor : tensors) ++files_with[name_in_run(chosen, tensor)];
+    if (file.rfind("-", 0) == 0) s.input = std::move(chosen);
+  }
+  // Numbers in the names of unlike files are no steps.
+  s.steps =
+      s.steps && std::any_of(files_with.begin(), files_with.end(), [](const auto& entry) { return entry.second > 1; });
+  return s;
+}
+
+std::vector<StatsRow> measure_files(const Options& options, const Request& request, const Survey& s,
+                                    const std::optional<FailIf>& gate, std::string& left_out) {
+  Progress progress("stats", passes_over(request) * s.bytes);
+  std::vector<StatsRow> rows;
+  for (const std::string& file : s.files) {
+    const ChosenFile chosen = s.open(file, options.choice);
+    left_out += left_out_text(chosen);
+    for (std::vector<StatsRow>& group : measure(request, chosen, s.steps, progress)) {
+      for (StatsRow& row : group)
+        if (s.steps) row.step = step_of(file);
+      if (gate) gate->check(group);
+      rows.insert(rows.end(), group.begin(), group.end());
+    }
+  }
+  if (s.steps && !gate) find_breaks(rows);
+  return rows;
+}
+
+void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& request, const Survey& s) {
+  if (s.steps) return print(trend_text(rows, use_colour(1)));
+  const std::vector<StatsRow> shown(rows.begin(),
+                                    rows.begin() + static_cast<std::ptrdiff_t>(std::min(top, rows.size())));
+  print(stats_table(shown, s.files.size() > 1).to_text(use_colour(1)));
+  if (shown.size() < rows.size()) print("(" + std::to_string(rows.size() - shown.size()) + " more rows)\n");
+  const auto overflowed = [](const StatsRow& row) { return row.overflow() != row.in_format.clamped; };
+  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed or became NaN\n");
+  if (!request.blocks.empty())
+    print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
+  if (!request.scale)
+    print(
+        std::string("scale: of the powers of two without overflow the one ") +
+        (request.goal == narrow::ScaleGoal::best_sqnr ? "with the largest SQNR" : "that loses fewest values to zero") +
+        ", of equal ones the closest to 1" +
+        (std::any_of(shown.begin(), shown.end(), overflowed) ? "; no power of two avoids the overflow shown" : "") +
+        "\n");
+  if (s.left_out != 0)
+    print("left out: " + std::to_string(s.left_out) + (s.left_out == 1 ? " tensor" : " tensors") +
+          " without floating numbers\n");
+}
+
+int run(const Options& options) {
+  if (options.files.empty())
+    throw narrow::Error("stats: no file; for example: narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2");
+  const Request request = read_request(options);
+  std::optional<FailIf> gate;
+  if (options.fail_if) gate.emplace(*options.fail_if, request.names);
+  const std::string key = options.sort.value_or("lost");
+  std::vector<StatsRow> none;
+  sort_rows(none, key);  // a wrong key is said before the work
+  const std::size_t top = parse_top(options);
+
+  const Survey s = survey(options);
+  std::string left_out;
+  std::vector<StatsRow> rows = measure_files(options, request, s, gate, left_out);
+  if (!s.steps) sort_rows(rows, key);
+  const bool any_breaks =
+      std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
+  const bool failed = gate && (any_breaks || !left_out.empty());  // nobody knows what is in those
+  if (options.csv) write_file(*options.csv, stats_csv(rows));
+  if (options.json) print(json_text(stats_json(rows)));
+  else show(rows, top, request, s);
+  // JSON stays JSON: what failed goes to standard error then.
+  if (failed) options.json ? print_error(gate_text(rows)) : print(gate_text(rows));
+  if (!left_out.empty())
+    print_error(left_out + (gate ? "fails: a gate passes nothing that was not read; --tensors leaves it out\n" : ""));
+  return failed ? 1 : 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto options = std::make_shared<Options>();
+  arguments.values("FILE", options->files,
+                   "tensor files, FILE:TENSOR, folders, or -; several whose names hold step numbers give a trend");
+  arguments.option("--formats", options->formats, "LIST",
+                   "comma list of formats, or all (default fp16,bf16,e4m3,e5m2); also block formats: mxfp8_e4m3,nvfp4");
+  arguments.option("--scale", options->scale, "S",
+                   "multiply the data first: a number, 2^k, auto (the 2^k that loses fewest values to zero, of those "
+                   "at which nothing "
+                   "overflows; of equal ones the closest to 1), or best-sqnr (the same for the largest SQNR)");
+  options->choice.declare(arguments);
+  arguments.flag("--per-tensor", options->per_tensor, "a row a tensor and format (default)");
+  arguments.flag("--total", options->total, "all tensors of a file together");
+  arguments.option("--sort", options->sort, "KEY",
+                   "worst first, undefined before all, by: lost (default), name, or a key of the JSON");
+  arguments.option("--top", options->top, "N", "show the worst N rows only");
+  arguments.option(
+      "--fail-if", options->fail_if, "EXPR",
+      "exit 1 when true for a tensor: 'underflow > 1% or fp16.overflow > 0'; % of all elements; undefined fails");
+  options->cast.declare_for_arrays(arguments);
+  arguments.flag("--json", options->json, "print JSON");
+  arguments.option("--csv", options->csv, "FILE", "write the rows as CSV too");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command stats_command{"stats", "what formats do to tensors: underflow, subnormal, overflow, SQNR, MSE, amax",
+                            "narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2 --fail-if 'underflow > 1%'",
+                            declare};
+
+}  // namespace app
