@@ -14,7 +14,7 @@
 #include "cli/command.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/tensor/compare_tensors.hpp"
 #include "narrow/tensor/tensor_file.hpp"

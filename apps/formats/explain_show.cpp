@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "products/binary_text.hpp"
-#include "products/exact_sum.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "cli/explanation.hpp"
 #include "formats/format_place.hpp"
 #include "cli/limits.hpp"
@@ -43,15 +43,15 @@ std::string layout_text(const Format& f) {
 // "2^-14 (6.1e-05)"; the decimal only where it helps.
 std::string power_with_value(int exponent) {
   if (exponent >= 0 && exponent <= 16) return std::to_string(1ll << exponent);
-  return power_text(exponent) + " (" + digits_text(std::ldexp(1.0, exponent), 3) + ")";
+  return narrow::binade_text(exponent) + " (" + digits_text(std::ldexp(1.0, exponent), 3) + ")";
 }
 
 // "1639 * 2^-14 = 0.10003662109375", or by a few digits where the exact decimal is long.
 std::string steps_text(std::uint64_t steps, int quantum) {
-  const std::string exact = binary_text(exact_quanta(static_cast<std::int64_t>(steps), quantum), 24);
+  const std::string exact = narrow::binary_text(narrow::exact_quanta(static_cast<std::int64_t>(steps), quantum), 24);
   const bool plain = exact.find_first_of("^x") == std::string::npos;
   const double near = std::ldexp(static_cast<double>(steps), quantum);
-  return std::to_string(steps) + " * " + power_text(quantum) +
+  return std::to_string(steps) + " * " + narrow::binade_text(quantum) +
          (plain ? " = " + exact : " (" + digits_text(near, 4) + ")");
 }
 
@@ -96,7 +96,7 @@ std::string range_sentence(const CastCase& c, const Place& p) {
   if (f.is_integer())
     return "an integer format has one step for all values: " + power_with_value(p.quantum) + "; it reaches from " +
            exact_text(f.max_code(true), f) + " to " + exact_text(f.max_code(), f);
-  std::string text = power_text(p.binade) + " <= |" + c.text + "| < " + power_text(p.binade + 1) +
+  std::string text = narrow::binade_text(p.binade) + " <= |" + c.text + "| < " + narrow::binade_text(p.binade + 1) +
                      ", so its own exponent is " + std::to_string(p.binade);
   if (p.binade < f.min_exponent())
     text += "; the smallest normal value is " + power_with_value(f.min_exponent()) + ", so the exponent is held at " +
@@ -114,8 +114,8 @@ std::string step_sentence(const Format& f, const Place& p) {
   return plural(std::to_string(f.mantissa_bits), "mantissa bit") + ": " +
          (f.mantissa_bits == 0
               ? "only powers of two, one step is " + power_with_value(p.quantum)
-              : "a binade has " + std::to_string(1ull << f.mantissa_bits) + " steps, each " + power_text(held) + " / " +
-                    power_text(f.mantissa_bits) + " = " + power_with_value(p.quantum));
+              : "a binade has " + std::to_string(1ull << f.mantissa_bits) + " steps, each " + narrow::binade_text(held) + " / " +
+                    narrow::binade_text(f.mantissa_bits) + " = " + power_with_value(p.quantum));
 }
 
 std::string code_sentence(Code code, const Format& f) {
@@ -138,7 +138,7 @@ std::string code_sentence(Code code, const Format& f) {
   if (f.mantissa_bits > 0)
     text += field == 0 && f.has_zero ? "mantissa " + std::to_string(mantissa) + "; "
                                      : "mantissa " + std::to_string(u.significand) + " - " +
-                                           power_text(f.mantissa_bits) + " = " + std::to_string(mantissa) + "; ";
+                                           narrow::binade_text(f.mantissa_bits) + " = " + std::to_string(mantissa) + "; ";
   text += "bits";
   if (f.has_sign) text += " " + bits_text(code, f.width() - 1, 1);
   text += " " + bits_text(code, f.exponent_bits + f.mantissa_bits - 1, f.exponent_bits);
@@ -163,13 +163,13 @@ std::string error_sentence(const CastCase& c) {
 void explain_overflow(Explanation& e, const CastCase& c, const Place& p) {
   const Format& f = c.target.format;
   const bool negative = c.number.negative && f.has_sign;
-  ExactSum middle;
+  narrow::ExactSum middle;
   middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
   e.say("range", "the step after the largest value, " + steps_text(p.kept + 1, p.quantum) + ", has no code" +
                      (f.has_infinity() || !f.has_nan() ? "" : " of a number (it is NaN)") +
                      (p.kept % 2 == 0
-                          ? "; rounding to nearest even overflows above the middle, " + binary_text(middle.value(), 24)
-                          : "; rounding to nearest even overflows from the middle, " + binary_text(middle.value(), 24) +
+                          ? "; rounding to nearest even overflows above the middle, " + narrow::binary_text(middle.value(), 24)
+                          : "; rounding to nearest even overflows from the middle, " + narrow::binary_text(middle.value(), 24) +
                                 ", on"));
   const bool special = narrow::is_nan(c.code, f) || narrow::is_inf(c.code, f);
   if (special)
@@ -203,7 +203,7 @@ void explain_finite(Explanation& e, const CastCase& c) {
                                  ": this cast gives " + exact_text(c.code, f));
   e.say("steps", step_sentence(f, p));
   e.say("position",
-        "|" + c.text + "| / " + power_text(p.quantum) + " = " +
+        "|" + c.text + "| / " + narrow::binade_text(p.quantum) + " = " +
             (p.exact ? plural(std::to_string(p.kept), "step") + " exactly"
                      : plural(std::to_string(p.kept), "step") + " and " + digits_text(p.fraction, 4) + " of the next"));
   Cast kept = c.cast;
@@ -211,7 +211,7 @@ void explain_finite(Explanation& e, const CastCase& c) {
   const Code rounded = narrow::round_number(c.number, f, kept, c.random);
   if (!p.exact) {
     const narrow::Unpacked u = narrow::unpack(rounded, f);
-    ExactSum above;
+    narrow::ExactSum above;
     above.add(false, narrow::U128{p.kept} + 1, p.quantum);
     const bool up = narrow::compare(magnitude_of(narrow::exact_number(rounded, f)), above.value()) == 0;
     e.say("neighbours", std::string(c.number.negative ? "of the magnitude: " : "") + steps_text(p.kept, p.quantum) +

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "products/exact_sum.hpp"
+#include "narrow/text/exact_sum.hpp"
 
 namespace app {
 
@@ -27,19 +27,19 @@ Place place_of(const ExactNumber& x, const Format& f) {
   ExactNumber magnitude = magnitude_of(x);
   const ExactNumber top = magnitude_of(narrow::exact_number(f.max_code(negative), f));
   p.beyond = narrow::compare(magnitude, top) > 0;
-  p.below = !f.has_zero && narrow::compare(magnitude, exact_quanta(1, f.min_exponent())) < 0;
+  p.below = !f.has_zero && narrow::compare(magnitude, narrow::exact_quanta(1, f.min_exponent())) < 0;
   // A format without signs sees the magnitude alone.
   const Cast cut{.rounding = narrow::Rounding::toward_zero, .overflow = narrow::Overflow::saturate};
   magnitude.negative = negative;
   const Code floor = narrow::round_number(magnitude, f, cut);
   const narrow::Unpacked u = narrow::unpack(floor, f);
   p.kept = u.is_zero() ? 0 : u.significand;
-  ExactSum next;
+  narrow::ExactSum next;
   next.add(false, narrow::U128{p.kept} + 1, p.quantum);
   p.far_beyond = p.beyond && narrow::compare(magnitude_of(magnitude), next.value()) >= 0;
   p.exact = narrow::compare(magnitude, narrow::exact_number(floor, f)) == 0;
   p.fraction = std::fabs(narrow::ulp_error(magnitude, floor, f));
-  ExactSum middle;
+  narrow::ExactSum middle;
   middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
   p.tie = narrow::compare(magnitude_of(magnitude), middle.value()) == 0;
   return p;

@@ -10,7 +10,7 @@
 
 #include "cli/json_value.hpp"
 #include "narrow/base/error.hpp"
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/report/find_data.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "products/binary_text.hpp"
+#include "narrow/text/binary_text.hpp"
 #include "cli/command.hpp"
-#include "products/dot_trace.hpp"
+#include "narrow/dot/dot_trace.hpp"
 #include "products/dot_values.hpp"
-#include "products/exact_sum.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "products/explain_dot.hpp"
 #include "cli/json_value.hpp"
 #include "options/model_choice.hpp"
@@ -33,7 +33,7 @@ struct Options {
 struct Request {
   std::vector<DotValue> a, b, scale_a, scale_b;
   DotValue c;
-  DotOperands operands;
+  narrow::DotOperands operands;
 };
 
 std::vector<DotValue> read_list(const char* flag, const std::optional<std::string>& list, const Format& format) {
@@ -100,32 +100,32 @@ std::vector<std::string> roundings(const DotModel& m, const Request& r) {
 }
 
 // The error of the result against the exact sum: as a value, in ulp of the accumulator, and relative.
-std::string error_text(const DotModel& m, const DotTrace& trace) {
+std::string error_text(const DotModel& m, const narrow::DotTrace& trace) {
   const Format f = m.accumulator.format;
   const double ulp = narrow::ulp_error(trace.exact, trace.result, f);
   if (std::isnan(ulp) || std::isinf(ulp))
     return trace.result == trace.exact_rounded ? "none" : digits_text(ulp, 4) + " ulp";
   if (ulp == 0) return "none: the result is exact";
-  ExactSum difference;
+  narrow::ExactSum difference;
   difference.add(trace.result, f);
   difference.add(trace.exact, true);
   const narrow::Format fp64 = narrow::operator""_fmt("fp64", 4);
   const auto value = [&](const narrow::ExactNumber& x) { return narrow::decode(narrow::round_number(x, fp64), fp64); };
   const double relative = std::fabs(value(difference.value()) / value(trace.exact));
-  return binary_text(difference.value()) + ", " + digits_text(ulp, 4) + " ulp of " + format_name(m.accumulator) +
+  return narrow::binary_text(difference.value()) + ", " + digits_text(ulp, 4) + " ulp of " + format_name(m.accumulator) +
          (std::isfinite(relative) ? ", relative " + digits_text(relative, 3) : "") +
          (trace.result == trace.exact_rounded ? " (no rounding can do better)" : "");
 }
 
-std::string to_text(const DotModel& m, const Request& r, const DotTrace& trace, bool explain) {
+std::string to_text(const DotModel& m, const Request& r, const narrow::DotTrace& trace, bool explain) {
   const bool colour = use_colour(1);
   std::string text = paint(std::string(m.name.view()), Colour::bold, colour) + "\n  " + wrapped(rule_sentence(m), 2) +
                      "\n  evidence: " + narrow::evidence_text(m) + "\n";
   for (const std::string& note : roundings(m, r)) text += paint("  note: " + note, Colour::yellow, colour) + "\n";
-  for (const Stage& stage : trace.stages) text += "\n" + stage_text(m, r.operands, stage, colour);
+  for (const narrow::DotStage& stage : trace.stages) text += "\n" + stage_text(m, r.operands, stage, colour);
   const Format f = m.accumulator.format;
   text += "\n  " + paint("d         " + code_and_value(trace.result, f), Colour::bold, colour) + "\n";
-  text += "  exact     " + binary_text(trace.exact, 24) + "; rounded once to " + format_name(m.accumulator) + ": " +
+  text += "  exact     " + narrow::binary_text(trace.exact, 24) + "; rounded once to " + format_name(m.accumulator) + ": " +
           code_and_value(trace.exact_rounded, f) + "\n";
   text += "  error     " + error_text(m, trace) + "\n";
   return explain ? text + "\n" + explain_dot(m, trace, colour) : text;
@@ -150,14 +150,14 @@ Json list_json(const std::vector<DotValue>& values, const Format& format) {
   return list;
 }
 
-Json stage_json(const DotModel& m, const FusedStage& stage) {
+Json stage_json(const DotModel& m, const narrow::FusedStage& stage) {
   Json out = Json::object();
   out["stage"] = stage.title;
   out["special"] = stage.special;
   out["largest_exponent"] = stage.special ? Json() : Json(stage.largest);
   out["quantum_exponent"] = stage.special ? Json() : Json(stage.lowest);
   out["terms"] = Json::array();
-  for (const TracedTerm& t : stage.terms) {
+  for (const narrow::TracedTerm& t : stage.terms) {
     Json term = Json::object();
     term["term"] = t.label;
     term["negative"] = t.term.negative;
@@ -172,22 +172,22 @@ Json stage_json(const DotModel& m, const FusedStage& stage) {
   return out;
 }
 
-Json stage_json(const DotModel& m, const OperationStage& stage) {
+Json stage_json(const DotModel& m, const narrow::OperationStage& stage) {
   Json out = Json::object();
   out["stage"] = stage.title;
   out["operations"] = Json::array();
-  for (const Operation& op : stage.operations) {
+  for (const narrow::TracedOperation& op : stage.operations) {
     Json row = Json::object();
     row["name"] = op.label;
     row["operation"] = op.formula;
-    row["exact"] = op.exact.kind == narrow::NumberKind::finite ? Json(binary_text(op.exact)) : Json();
+    row["exact"] = op.exact.kind == narrow::NumberKind::finite ? Json(narrow::binary_text(op.exact)) : Json();
     row["result"] = op.result ? value_json(*op.result, m.accumulator.format) : Json();
     out["operations"].push_back(std::move(row));
   }
   return out;
 }
 
-Json to_json(const DotModel& m, const Request& r, const DotTrace& trace) {
+Json to_json(const DotModel& m, const Request& r, const narrow::DotTrace& trace) {
   const Format& f = m.accumulator.format;
   Json out = Json::object();
   out["model"] = std::string(m.name.view());
@@ -200,11 +200,11 @@ Json to_json(const DotModel& m, const Request& r, const DotTrace& trace) {
   }
   out["c"] = list_json({r.c}, f)[0];
   out["steps"] = Json::array();
-  for (const Stage& stage : trace.stages)
+  for (const narrow::DotStage& stage : trace.stages)
     out["steps"].push_back(std::visit([&](const auto& s) { return stage_json(m, s); }, stage));
   out["result"] = value_json(trace.result, f);
   out["exact"] = value_json(trace.exact_rounded, f);
-  out["exact"]["unrounded"] = binary_text(trace.exact);
+  out["exact"]["unrounded"] = narrow::binary_text(trace.exact);
   const double ulp = narrow::ulp_error(trace.exact, trace.result, f);
   out["error_ulp"] = std::isnan(ulp) ? Json() : json_number(ulp);
   return out;
@@ -217,7 +217,7 @@ int run(const Options& options) {
     throw narrow::Error("dot: --model is missing; for example --model hopper.wgmma.f32.e4m3.e4m3; see narrow models");
   const DotModel& model = blame("--model", [&]() -> const DotModel& { return choose_model(*options.model); });
   const Request request = read_request(model, options);
-  const DotTrace trace = trace_dot(model, request.operands);
+  const narrow::DotTrace trace = narrow::trace_dot(model, request.operands);
   print(options.json ? json_text(to_json(model, request, trace)) : to_text(model, request, trace, options.explain));
   return 0;
 }

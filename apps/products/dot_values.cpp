@@ -1,7 +1,7 @@
 #include "products/dot_values.hpp"
 
-#include "products/binary_text.hpp"
-#include "products/exact_sum.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/text/characters.hpp"
 #include "narrow/text/parse.hpp"
@@ -30,7 +30,7 @@ DotValue parse_dot_value(std::string_view text, const narrow::Format& format) {
       return {std::string(word), narrow::parse_code(word, narrow::operator""_fmt("fp32", 4)) >> tf32_shift, false};
     return {std::string(word), narrow::parse_code(word, f), false};
   }
-  const narrow::ExactNumber x = parse_binary_number(word);
+  const narrow::ExactNumber x = narrow::parse_binary_number(word);
   if (x.negative && !f.has_sign && !x.is_zero())
     throw narrow::Error(narrow::quote(word) + " is negative, and the format has no sign");
   if (f.is_integer() && x.kind != narrow::NumberKind::finite)

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "products/dot_trace.hpp"
+#include "narrow/dot/dot_trace.hpp"
 
 namespace app {
 
-std::string explain_dot(const narrow::DotModel& model, const DotTrace& trace, bool colour);
+std::string explain_dot(const narrow::DotModel& model, const narrow::DotTrace& trace, bool colour);
 
 }  // namespace app

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <memory>
 
-#include "products/exact_sum.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "cli/json_value.hpp"
 #include "options/model_choice.hpp"
 #include "narrow/dot/operand.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "products/binary_text.hpp"
-#include "products/exact_sum.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "options/model_choice.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/round/round_to.hpp"
@@ -122,8 +122,8 @@ std::string rule_sentence(const DotModel& m) {
 // c = 1.25 * 2^E is the largest term, so that the quantum is 2^(E - F). The product 1.5 * 1.5 * 2^s = 2.25 * 2^s has
 // its last bit at 2^(s - 2): with s = E - F + 1 that is half a quantum, and is cut. Where the operands are too coarse
 // for such a small product, or the rule is another one, E is the last place that the accumulator resolves beside 1.
-DotOperands example_operands(const DotModel& m) {
-  DotOperands in;
+narrow::DotOperands example_operands(const DotModel& m) {
+  narrow::DotOperands in;
   const narrow::Format &fa = m.a.format, &fb = m.b.format, &fc = m.accumulator.format;
   if (m.is_integer()) {
     in.a = {code_of(100, fa), code_of(120, fa), code_of(3, fa)};
@@ -171,13 +171,13 @@ std::string model_explained(const DotModel& m, bool colour) {
   const std::string same = same_bits(m);
   if (!same.empty()) text += line("same bits", same, colour);
 
-  const DotOperands in = example_operands(m);
-  const DotTrace trace = trace_dot(m, in);
+  const narrow::DotOperands in = example_operands(m);
+  const narrow::DotTrace trace = narrow::trace_dot(m, in);
   text += "\n" + paint("An example", Colour::bold, colour) + "\n";
-  for (const Stage& stage : trace.stages) text += "\n" + stage_text(m, in, stage, colour);
+  for (const narrow::DotStage& stage : trace.stages) text += "\n" + stage_text(m, in, stage, colour);
   const narrow::Format f = m.accumulator.format;
   text += "\n  " + paint("d         " + code_and_value(trace.result, f), Colour::bold, colour) + "\n";
-  return text + "  exact     " + binary_text(trace.exact, 24) + "\n";
+  return text + "  exact     " + narrow::binary_text(trace.exact, 24) + "\n";
 }
 
 }  // namespace app

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "products/dot_trace.hpp"
+#include "narrow/dot/dot_trace.hpp"
 
 namespace app {
 
@@ -15,6 +15,6 @@ std::string model_explained(const narrow::DotModel& model, bool colour);
 std::string wrapped(const std::string& text, std::size_t indent);
 
 // Operands small enough to read in which something is cut, where the formats allow that.
-DotOperands example_operands(const narrow::DotModel& model);
+narrow::DotOperands example_operands(const narrow::DotModel& model);
 
 }  // namespace app

@@ -15,12 +15,13 @@
 #include "narrow/scale/gradient_model.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/train/framework_config.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
-#include "scaling/scale_log.hpp"
+#include "narrow/scale/scale_log.hpp"
 #include "scaling/scale_plot.hpp"
 #include "tensors/stats_rows.hpp"
 #include "cli/table.hpp"
@@ -179,7 +180,10 @@ Source read_source(const Options& o, const std::vector<narrow::NamedScaler>& pol
     for (const auto& [flag, given] :
          {std::pair{"--model", o.model.has_value()}, {"--steps", o.steps.has_value()}, {"--seed", o.seed.has_value()}})
       if (given) throw narrow::Error(std::string("scale-trace: ") + flag + " goes with --gradients, not with --events");
-    auto [log, what] = read_scale_log(*o.events);
+    const auto [file, run] = narrow::split_file_and_name(*o.events);
+    auto [log, what] = narrow::parse_scale_log(
+        blame("--events", [&, file = file] { return narrow::read_text(file, narrow::Dash::is_standard_input); }),
+        file == "-" ? "standard input" : file, run);
     std::string columns;
     for (const auto& [name, has] :
          {std::pair{"amax", !log.amax.empty()}, {"scale", !log.scale.empty()}, {"found_inf", !log.found_inf.empty()}})

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     text.erase(0, end + 1);
   }
   try {
-    const narrow::GradientLog log = app::parse_scale_log(text, "log", run).log;
+    const narrow::GradientLog log = narrow::parse_scale_log(text, "log", run).log;
     const std::size_t steps = log.steps.size();
     fuzz::require(steps > 0);
     for (const std::size_t column : {log.amax.size(), log.found_inf.size(), log.scale.size()})

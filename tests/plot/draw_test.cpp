@@ -7,7 +7,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/plot/gnuplot.hpp"
 #include "narrow/plot/layout.hpp"
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/report/escape.hpp"
 #include "plots.hpp"
 #include "xml.hpp"

@@ -1,4 +1,4 @@
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 
 #include <doctest/doctest.h>
 #include <poll.h>

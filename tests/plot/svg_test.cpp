@@ -4,7 +4,7 @@
 
 #include "narrow/plot/draw.hpp"
 #include "narrow/plot/layout.hpp"
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 #include "plots.hpp"
 #include "xml.hpp"
 

@@ -4,7 +4,7 @@
 #include "narrow/plot/gnuplot.hpp"
 #include "narrow/plot/layout.hpp"
 #include "narrow/plot/matplot.hpp"
-#include "narrow/plot/process.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/plot/svg.hpp"
 
 namespace narrow {

@@ -1,15 +1,8 @@
-#include "scaling/scale_log.hpp"
-
-#include <unistd.h>
+#include "narrow/scale/scale_log.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <optional>
 #include <set>
@@ -17,15 +10,11 @@
 #include <vector>
 
 #include "narrow/base/error.hpp"
-#include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/quote.hpp"
 
-namespace app {
+namespace narrow {
 namespace {
 
-using narrow::GradientLog;
-
-constexpr std::size_t largest_log = std::size_t{1} << 28;  // bytes: some millions of steps
 
 constexpr const char* accepted =
     "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, in an array or one a line; CSV with a line of "
@@ -56,7 +45,7 @@ class Reader {
       if (text_[i] == '\n') ++line, column = 1;
       else ++column;
     }
-    throw narrow::Error(name_ + ": line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+    throw Error(name_ + ": line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
   }
 
  private:
@@ -206,7 +195,7 @@ class JsonLog {
     constexpr std::size_t most = 12;
     std::string list;
     for (std::size_t i = 0; i < names.size() && i < most; ++i)
-      list += (i == 0 ? "" : ", ") + (from_file ? narrow::quote(names[i]) : names[i]);
+      list += (i == 0 ? "" : ", ") + (from_file ? quote(names[i]) : names[i]);
     return list + (names.size() > most ? ", ..." : "");
   }
   static const std::size_t* find(const Keys& keys, std::string_view name) {
@@ -238,7 +227,7 @@ class JsonLog {
         in_.skip_blanks();
         const std::size_t key_at = in_.at;
         const std::string key = read_string();
-        if (!seen.insert(key).second) in_.fail(key_at, "a second " + narrow::quote(key) + " in one object");
+        if (!seen.insert(key).second) in_.fail(key_at, "a second " + quote(key) + " in one object");
         expect(':', "':'");
         in_.skip_blanks();
         keys.emplace_back(key, in_.at);
@@ -272,8 +261,8 @@ class JsonLog {
     has_runs_ = true;
     const auto chosen = run_.empty() ? names.begin() : std::find(names.begin(), names.end(), run_);
     const std::string list = some_of(names, true);
-    if (chosen == names.end()) in_.fail(where, "no run " + narrow::quote(run_) + "; it has: " + list);
-    const std::string about = "run " + narrow::quote(*chosen) + ", the first of " + list + " (FILE:RUN takes another)";
+    if (chosen == names.end()) in_.fail(where, "no run " + quote(run_) + "; it has: " + list);
+    const std::string about = "run " + quote(*chosen) + ", the first of " + list + " (FILE:RUN takes another)";
     return {read_run(runs[static_cast<std::size_t>(chosen - names.begin())]), run_.empty() ? about : ""};
   }
 
@@ -394,7 +383,7 @@ class JsonLog {
         expect(':', "':'");
         in_.skip_blanks();
         std::optional<Cell>* place = row.find(key);
-        if (place != nullptr && *place) in_.fail(key_at, "a second " + narrow::quote(key) + " in one row");
+        if (place != nullptr && *place) in_.fail(key_at, "a second " + quote(key) + " in one row");
         set(place, key, in_.at);
       } while (separator('}'));
     }
@@ -427,7 +416,7 @@ class JsonLog {
     const std::string_view word = in_.slice(begin, in_.at);
     if (word == "null") return {};
     const std::optional<double> value = number_of(word);
-    if (!value) in_.fail(begin, word.empty() ? "expected a value" : narrow::quote(word) + " is no JSON value");
+    if (!value) in_.fail(begin, word.empty() ? "expected a value" : quote(word) + " is no JSON value");
     return value;
   }
 
@@ -506,7 +495,7 @@ class CsvLog {
     bool useful = false;
     for (const Field& field : fields) {
       if (std::optional<Cell>* place = known.find(field.text)) {
-        if (*place) in_.fail(field.where, "a second column " + narrow::quote(field.text));
+        if (*place) in_.fail(field.where, "a second column " + quote(field.text));
         *place = Cell{};
         useful = useful || field.text != "step";
       }
@@ -514,7 +503,7 @@ class CsvLog {
     }
     if (!useful)
       in_.fail(begin_, "no column amax, found_inf or scale in the line of names " +
-                           narrow::quote(in_.slice(begin_, end_)) + "; " + accepted);
+                           quote(in_.slice(begin_, end_)) + "; " + accepted);
     return names;
   }
 
@@ -527,7 +516,7 @@ class CsvLog {
       if (place == nullptr) continue;
       const std::optional<double> value = number_of(fields[k].text);
       if (!value && !fields[k].text.empty())
-        in_.fail(fields[k].where, narrow::quote(fields[k].text) + " is no number for " + names[k]);
+        in_.fail(fields[k].where, quote(fields[k].text) + " is no number for " + names[k]);
       *place = Cell{value, fields[k].where};
     }
     rows_.add(row, begin_);
@@ -549,38 +538,8 @@ ScaleLog parse_scale_log(const std::string& text, const std::string& name, const
   JsonLog json(reader, run);
   ScaleLog log = is_json ? json.read() : ScaleLog{CsvLog(reader).read(), ""};
   if (is_json ? json.ignored_run() : !run.empty())
-    throw narrow::Error(name + ": one log, without runs to choose from; leave out :" + run);
+    throw Error(name + ": one log, without runs to choose from; leave out :" + run);
   return log;
 }
 
-ScaleLog read_scale_log(const std::string& path) {
-  const auto [file_name, run] = narrow::split_file_and_name(path);
-  const bool is_input = file_name == "-";
-  const std::string name = is_input ? "standard input" : file_name;
-  const auto fail = [&](const std::string& why) {
-    throw narrow::Error("cannot read " + (is_input ? name : narrow::quote(name)) + ": " + why +
-                        "; give a log of steps as JSON or CSV, or - for standard input");
-  };
-  const std::string opened = is_input ? "/dev/stdin" : file_name;
-  std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::status(opened, error).type();
-  if (type == std::filesystem::file_type::directory) fail("it is a folder");
-  // A terminal ends when its user says so; a device such as /dev/zero never does.
-  const bool is_device = type == std::filesystem::file_type::block || type == std::filesystem::file_type::character;
-  if (is_device && !(is_input && isatty(STDIN_FILENO) == 1)) fail("it is a device");
-  errno = 0;
-  std::ifstream file(file_name, std::ios::binary);
-  std::istream& in = is_input ? std::cin : file;
-  if (!in) fail(errno != 0 ? std::strerror(errno) : "no file");
-  std::string text;
-  std::vector<char> piece(std::size_t{1} << 16);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > largest_log)
-      fail("it has more than " + std::to_string(largest_log) + " bytes; cut it into parts");
-  }
-  if (in.bad()) fail(errno != 0 ? std::strerror(errno) : "it cannot be read");
-  return parse_scale_log(text, name, run);
-}
-
-}  // namespace app
+}  // namespace narrow

@@ -1,28 +1,22 @@
-#include "products/dot_trace.hpp"
+#include "narrow/dot/dot_trace.hpp"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
-#include "products/binary_text.hpp"
-#include "products/exact_sum.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/cdna_step.hpp"
 #include "narrow/dot/software_sum.hpp"
 
-namespace app {
+namespace narrow {
 namespace {
 
-using narrow::Code;
-using narrow::DotModel;
-using narrow::DotRule;
-using narrow::DotTerm;
-using narrow::ExactNumber;
-using narrow::Format;
 using Codes = std::span<const Code>;
 
 // Looks over the shoulder of a fused step.
-struct StepWatch : narrow::NoWatch {
+struct StepWatch : NoWatch {
   struct Seen {
     std::size_t index;
     DotTerm term;
@@ -46,7 +40,7 @@ std::string range_text(std::size_t first, std::size_t count) {
 
 ExactNumber not_a_number() {
   ExactNumber x;
-  x.kind = narrow::NumberKind::nan;
+  x.kind = NumberKind::nan;
   return x;
 }
 
@@ -62,7 +56,7 @@ class Tracer {
 
   DotTrace trace() {
     // Software takes all products at once; the title then is a title of the whole.
-    const std::size_t n = in_.a.size(), length = narrow::step_length(m_, n);
+    const std::size_t n = in_.a.size(), length = step_length(m_, n);
     const std::size_t steps = n == 0 ? 1 : (n + length - 1) / length;
     for (std::size_t step = 0; step < steps; ++step) {
       first_ = step * length;
@@ -126,7 +120,7 @@ class Tracer {
     for (const std::size_t k : ks) x.push_back(in_.a[k]), y.push_back(in_.b[k]);
     FusedStage stage{std::move(title), std::move(ks), std::move(addend), c, false, 0, 0, {}, 0, {}};
     StepWatch watch;
-    acc_ = narrow::fused_step(m_, x, y, c, watch);
+    acc_ = fused_step(m_, x, y, c, watch);
     take(stage, watch, 1);
     stage.result = acc_;
     out_.stages.emplace_back(std::move(stage));
@@ -137,7 +131,7 @@ class Tracer {
     const auto width = static_cast<std::size_t>(m_.scale_block);
     const std::size_t at = first_ / width, blocks = (count_ + width - 1) / width;
     StepWatch watch;
-    acc_ = narrow::block_step(m_, a(), b(), Codes(in_.scale_a).subspan(at, blocks),
+    acc_ = block_step(m_, a(), b(), Codes(in_.scale_a).subspan(at, blocks),
                               Codes(in_.scale_b).subspan(at, blocks), acc_, watch);
     take(stage, watch, m_.rule == DotRule::block_groups ? 16 : 1);
     stage.result = acc_;
@@ -163,9 +157,9 @@ class Tracer {
   std::string label(std::size_t i) const { return "k " + std::to_string(first_ + i); }
 
   bool product_is_finite(std::size_t i) const {
-    return narrow::unpack(a()[i], fa_).is_finite() && narrow::unpack(b()[i], fb_).is_finite();
+    return unpack(a()[i], fa_).is_finite() && unpack(b()[i], fb_).is_finite();
   }
-  bool is_finite(Code code) const { return narrow::unpack(code, fc_).is_finite(); }
+  bool is_finite(Code code) const { return unpack(code, fc_).is_finite(); }
 
   ExactNumber exact_product(std::size_t i) const {
     if (!product_is_finite(i)) return not_a_number();
@@ -184,14 +178,14 @@ class Tracer {
     if (!is_finite(x) || !is_finite(y)) return not_a_number();
     ExactSum sum;
     sum.add(x, fc_);
-    sum.add(narrow::exact_number(y, fc_), minus);
+    sum.add(exact_number(y, fc_), minus);
     return sum.value();
   }
 
   // x + y, or x - y, rounded to nearest even in the accumulator's format.
   Code sum_of(OperationStage& stage, const std::string& x_name, Code x, const std::string& y_name, Code y,
-              const std::string& name = "", const narrow::Cast& cast = {}, bool minus = false) {
-    const Code result = minus ? narrow::sub(x, y, fc_, cast) : narrow::add(x, y, fc_, cast);
+              const std::string& name = "", const Cast& cast = {}, bool minus = false) {
+    const Code result = minus ? sub(x, y, fc_, cast) : add(x, y, fc_, cast);
     const std::string sign = minus ? " - " : " + ";
     stage.operations.push_back(
         {name.empty() ? x_name + sign + y_name : name, text(x) + sign + text(y), exact_pair(x, y, minus), result});
@@ -207,7 +201,7 @@ class Tracer {
       sum.add_product(a()[i], fa_, b()[i], fb_);
     }
     const std::string c = text(acc_);
-    acc_ = narrow::dot(m_, a(), b(), acc_);
+    acc_ = dot(m_, a(), b(), acc_);
     stage.operations.push_back({"sum", "all products + " + c, sum.value(), acc_});
     out_.stages.emplace_back(std::move(stage));
   }
@@ -223,20 +217,20 @@ class Tracer {
       if (finite) sum.add_product(a()[i], fa_, b()[i], fb_);
     }
     const std::string c = text(acc_);
-    acc_ = narrow::exact_step(m_, a(), b(), acc_);
+    acc_ = exact_step(m_, a(), b(), acc_);
     stage.operations.push_back({"sum", "all products + " + c, finite ? sum.value() : not_a_number(), acc_});
     out_.stages.emplace_back(std::move(stage));
   }
 
   void flushed_pairs() {
     OperationStage stage{title_ + ", subnormals flushed", {}};
-    constexpr narrow::Cast flush{.subnormals = narrow::Subnormals::flush_results};
+    constexpr Cast flush{.subnormals = Subnormals::flush_results};
     const auto widened = [&](Code code, const Format& from) {
-      return narrow::classify(code, from) == narrow::ValueClass::subnormal ? Code{0} : narrow::convert(code, from, fc_);
+      return classify(code, from) == ValueClass::subnormal ? Code{0} : convert(code, from, fc_);
     };
     std::array<Code, 4> p{};
     for (std::size_t i = 0; i < count_; ++i) {
-      p[i] = narrow::mul(widened(a()[i], fa_), widened(b()[i], fb_), fc_, flush);
+      p[i] = mul(widened(a()[i], fa_), widened(b()[i], fb_), fc_, flush);
       stage.operations.push_back({"p" + std::to_string(i), product_text(i), exact_product(i), p[i]});
     }
     Code sum = p[0];
@@ -250,14 +244,14 @@ class Tracer {
   }
 
   // Products of one stride aligned among themselves.
-  narrow::detail::AlignedSum aligned(std::size_t first, std::size_t stride, const std::string& what) {
-    const narrow::detail::AlignedSum sum = narrow::detail::aligned_sum(m_, a(), b(), first, stride);
+  detail::AlignedSum aligned(std::size_t first, std::size_t stride, const std::string& what) {
+    const detail::AlignedSum sum = detail::aligned_sum(m_, a(), b(), first, stride);
     FusedStage stage{title_ + what, {}, "", 0, false, 0, 0, {}, 0, {}};
     stage.largest = sum.largest, stage.lowest = sum.largest - m_.fraction_bits, stage.sum = sum.quanta;
     for (std::size_t i = first; i < count_; i += stride) {
       stage.ks.push_back(first_ + i);
-      const DotTerm t = narrow::detail::product_of(narrow::unpack(a()[i], fa_), fa_, narrow::unpack(b()[i], fb_), fb_);
-      if (t.significand != 0) stage.terms.push_back({label(i), t, narrow::detail::cut_term(t, stage.lowest)});
+      const DotTerm t = detail::product_of(unpack(a()[i], fa_), fa_, unpack(b()[i], fb_), fb_);
+      if (t.significand != 0) stage.terms.push_back({label(i), t, detail::cut_term(t, stage.lowest)});
     }
     out_.stages.emplace_back(std::move(stage));
     return sum;
@@ -265,36 +259,36 @@ class Tracer {
 
   void two_stage() {
     const Code c = acc_;
-    acc_ = narrow::two_stage_step(m_, a(), b(), c);
+    acc_ = two_stage_step(m_, a(), b(), c);
     if (!is_finite(acc_)) {
       OperationStage stage{title_, {{"", "NaN, Inf or a product of 2^128 or more decides", not_a_number(), acc_}}};
       out_.stages.emplace_back(std::move(stage));
       return;
     }
     const bool halves = m_.rule == DotRule::two_stage_halves;
-    narrow::detail::AlignedSum s = aligned(0, halves ? 2 : 1, halves ? ": products with even k" : ": the products");
+    detail::AlignedSum s = aligned(0, halves ? 2 : 1, halves ? ": products with even k" : ": the products");
     OperationStage stage{title_ + ": the sum and c, cut toward minus infinity", {}};
     const int f = m_.fraction_bits;
     if (halves) {
-      const narrow::detail::AlignedSum odd = aligned(1, 2, ": products with odd k");
+      const detail::AlignedSum odd = aligned(1, 2, ": products with odd k");
       const int largest = std::max(s.largest, odd.largest);
-      s = {narrow::detail::floor_shift(s.quanta, largest - s.largest) +
-               narrow::detail::floor_shift(odd.quanta, largest - odd.largest),
+      s = {detail::floor_shift(s.quanta, largest - s.largest) +
+               detail::floor_shift(odd.quanta, largest - odd.largest),
            largest};
       stage.operations.push_back(
-          {"even + odd", "floors to multiples of " + power_text(largest - f), exact_quanta(s.quanta, largest - f), {}});
+          {"even + odd", "floors to multiples of " + binade_text(largest - f), exact_quanta(s.quanta, largest - f), {}});
     }
-    DotTerm t = narrow::detail::term_of(narrow::unpack(c, fc_), fc_);
+    DotTerm t = detail::term_of(unpack(c, fc_), fc_);
     if (t.significand == 0) t.exponent = fc_.min_exponent();
     if (halves && t.exponent < s.largest - 25) t.significand = 0;
     const int largest = std::max(s.largest, t.exponent);
-    const std::int64_t sum = narrow::detail::floor_shift(s.quanta, largest - 31 - (s.largest - f));
+    const std::int64_t sum = detail::floor_shift(s.quanta, largest - 31 - (s.largest - f));
     const auto signed_c = static_cast<std::int64_t>(t.significand) * (t.negative ? -1 : 1);
-    const std::int64_t cut = narrow::detail::floor_shift(signed_c, largest - f - (t.exponent - t.fraction));
+    const std::int64_t cut = detail::floor_shift(signed_c, largest - f - (t.exponent - t.fraction));
     stage.operations.push_back(
-        {"sum", "floor to a multiple of " + power_text(largest - 31), exact_quanta(sum, largest - 31), {}});
+        {"sum", "floor to a multiple of " + binade_text(largest - 31), exact_quanta(sum, largest - 31), {}});
     stage.operations.push_back(
-        {"c", text(c) + ", floor to a multiple of " + power_text(largest - f), exact_quanta(cut, largest - f), {}});
+        {"c", text(c) + ", floor to a multiple of " + binade_text(largest - f), exact_quanta(cut, largest - f), {}});
     ExactSum total;
     total.add(exact_quanta(sum, largest - 31));
     total.add(exact_quanta(cut, largest - f));
@@ -306,14 +300,14 @@ class Tracer {
     OperationStage stage{"one fused multiply-add after the other", {}};
     for (std::size_t i = 0; i < count_; ++i) {
       const Code before = acc_;
-      acc_ = narrow::detail::fma_in(a()[i], fa_, b()[i], fb_, acc_, fc_);
+      acc_ = detail::fma_in(a()[i], fa_, b()[i], fb_, acc_, fc_);
       stage.operations.push_back({label(i), product_text(i) + " + " + text(before), exact_fma(i, before), acc_});
     }
     out_.stages.emplace_back(std::move(stage));
   }
 
   Code product(OperationStage& stage, std::size_t i) {
-    const Code p = narrow::detail::product_in(a()[i], fa_, b()[i], fb_, fc_);
+    const Code p = detail::product_in(a()[i], fa_, b()[i], fb_, fc_);
     stage.operations.push_back({label(i), product_text(i), exact_product(i), p});
     return p;
   }
@@ -339,7 +333,7 @@ class Tracer {
     out_.stages.emplace_back(std::move(stage));
   }
 
-  // The tree of narrow::detail::pairwise_sum, each sum shown.
+  // The tree of detail::pairwise_sum, each sum shown.
   Code tree(OperationStage& stage, std::span<const Code> terms, std::size_t first) {
     if (terms.size() <= 1) return terms.empty() ? fc_.zero_code() : terms[0];
     const std::size_t half = std::bit_ceil(terms.size()) / 2;
@@ -357,24 +351,24 @@ class Tracer {
 
   // What is shown must be what is computed.
   void check() const {
-    const Code expected = m_.is_block_scaled() ? narrow::dot_scaled(m_, in_.a, in_.b, in_.scale_a, in_.scale_b, in_.c)
-                                               : narrow::dot(m_, in_.a, in_.b, in_.c);
-    if (expected != out_.result) throw std::logic_error("dot: the steps shown do not give the result of narrow::dot");
+    const Code expected = m_.is_block_scaled() ? dot_scaled(m_, in_.a, in_.b, in_.scale_a, in_.scale_b, in_.c)
+                                               : dot(m_, in_.a, in_.b, in_.c);
+    if (expected != out_.result) throw std::logic_error("dot: the steps shown do not give the result of dot");
   }
 
   void sum_exactly() {
-    narrow::detail::DotSpecials specials;
-    specials.addend(narrow::unpack(in_.c, fc_));
+    detail::DotSpecials specials;
+    specials.addend(unpack(in_.c, fc_));
     ExactSum sum;
     for (std::size_t k = 0; k < in_.a.size(); ++k) {
-      const narrow::Unpacked x = narrow::unpack(in_.a[k], fa_), y = narrow::unpack(in_.b[k], fb_);
+      const Unpacked x = unpack(in_.a[k], fa_), y = unpack(in_.b[k], fb_);
       specials.product(x, y);
-      narrow::U128 significand = narrow::U128{x.significand} * y.significand;
+      U128 significand = U128{x.significand} * y.significand;
       int exponent = x.exponent + y.exponent;
       if (m_.is_block_scaled()) {
         const std::size_t block = k / static_cast<std::size_t>(m_.scale_block);
         for (const Code code : {in_.scale_a[block], in_.scale_b[block]}) {
-          const narrow::Unpacked scale = narrow::detail::scale_of(code, m_.scale);
+          const Unpacked scale = detail::scale_of(code, m_.scale);
           specials.nan = specials.nan || scale.is_nan();
           significand *= scale.significand;
           exponent += scale.exponent;
@@ -384,13 +378,13 @@ class Tracer {
     }
     if (specials.any()) {
       const bool nan = specials.nan || (specials.plus && specials.minus);
-      out_.exact.kind = nan ? narrow::NumberKind::nan : narrow::NumberKind::inf;
+      out_.exact.kind = nan ? NumberKind::nan : NumberKind::inf;
       out_.exact.negative = !nan && specials.minus;
     } else {
       sum.add(in_.c, fc_);
       out_.exact = sum.value();
     }
-    out_.exact_rounded = narrow::round_number(out_.exact, fc_);
+    out_.exact_rounded = round_number(out_.exact, fc_);
   }
 
   const DotModel& m_;
@@ -406,4 +400,4 @@ class Tracer {
 
 DotTrace trace_dot(const DotModel& model, const DotOperands& operands) { return Tracer(model, operands).trace(); }
 
-}  // namespace app
+}  // namespace narrow

@@ -5,10 +5,10 @@
 
 #include "narrow/scale/overflow_model.hpp"
 
-namespace app {
+namespace narrow {
 
 struct ScaleLog {
-  narrow::GradientLog log;
+  GradientLog log;
   std::string what;  // which part of the file it is, for people; empty when it is all of it
 };
 
@@ -16,8 +16,7 @@ struct ScaleLog {
 // line; or the documents of data/torch/record_gpt.py: logs.json (a run of it, FILE:RUN, else the first) and
 // histograms.json. CSV: a line of names, then values; of the columns step, amax, found_inf (or skipped) and scale it
 // must have one of the last three. null in JSON and nothing in CSV: not recorded. Steps ascend; without a column of
-// them they are counted. "-" is standard input. Throws narrow::Error: file, line, column, what would be right.
-ScaleLog read_scale_log(const std::string& path);
+// them they are counted. Throws Error: `name`, line, column, what would be right.
 ScaleLog parse_scale_log(const std::string& text, const std::string& name, const std::string& run = "");
 
-}  // namespace app
+}  // namespace narrow
