@@ -1,15 +1,8 @@
 #include "scale_log.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <optional>
 #include <set>
@@ -17,6 +10,7 @@
 #include <vector>
 
 #include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -24,8 +18,6 @@ namespace app {
 namespace {
 
 using narrow::GradientLog;
-
-constexpr std::size_t largest_log = std::size_t{1} << 28;  // bytes: some millions of steps
 
 constexpr const char* accepted =
     "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, in an array or one a line; CSV with a line of "
@@ -554,33 +546,9 @@ ScaleLog parse_scale_log(const std::string& text, const std::string& name, const
 }
 
 ScaleLog read_scale_log(const std::string& path) {
-  const auto [file_name, run] = narrow::split_file_and_name(path);
-  const bool is_input = file_name == "-";
-  const std::string name = is_input ? "standard input" : file_name;
-  const auto fail = [&](const std::string& why) {
-    throw narrow::Error("cannot read " + (is_input ? name : narrow::quote(name)) + ": " + why +
-                        "; give a log of steps as JSON or CSV, or - for standard input");
-  };
-  const std::string opened = is_input ? "/dev/stdin" : file_name;
-  std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::status(opened, error).type();
-  if (type == std::filesystem::file_type::directory) fail("it is a folder");
-  // A terminal ends when its user says so; a device such as /dev/zero never does.
-  const bool is_device = type == std::filesystem::file_type::block || type == std::filesystem::file_type::character;
-  if (is_device && !(is_input && isatty(STDIN_FILENO) == 1)) fail("it is a device");
-  errno = 0;
-  std::ifstream file(file_name, std::ios::binary);
-  std::istream& in = is_input ? std::cin : file;
-  if (!in) fail(errno != 0 ? std::strerror(errno) : "no file");
-  std::string text;
-  std::vector<char> piece(std::size_t{1} << 16);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > largest_log)
-      fail("it has more than " + std::to_string(largest_log) + " bytes; cut it into parts");
-  }
-  if (in.bad()) fail(errno != 0 ? std::strerror(errno) : "it cannot be read");
-  return parse_scale_log(text, name, run);
+  const auto [file, run] = narrow::split_file_and_name(path);
+  const std::string text = narrow::read_text(file, narrow::Dash::is_standard_input);
+  return parse_scale_log(text, file == "-" ? "standard input" : file, run);
 }
 
 }  // namespace app

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <thread>
 
+#include "narrow/base/descriptor.hpp"
 #include "narrow/base/error.hpp"
 
 extern char** environ;
@@ -24,30 +25,13 @@ extern char** environ;
 namespace narrow {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int file = -1) : file_(file) {}
-  ~Descriptor() { reset(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return file_; }
-  void set(int file) { file_ = file; }
-  void reset() {
-    if (file_ >= 0) close(file_);
-    file_ = -1;
-  }
-
- private:
-  int file_;
-};
-
 // A pair of sockets and not a pipe: send() can be told not to raise SIGPIPE when the reader has gone.
 void open_pair(Descriptor& ours, Descriptor& theirs, const std::string& who) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw Error(who + " could not be started: " + std::strerror(errno));
-  ours.set(ends[0]);
-  theirs.set(ends[1]);
+  ours.reset(ends[0]);
+  theirs.reset(ends[1]);
 }
 
 // The folders of PATH that have a place of their own. An empty or relative entry means the folder in which somebody

@@ -1,11 +1,14 @@
 #include "narrow/tensor/file_text.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <vector>
 
+#include "narrow/base/descriptor.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/limits.hpp"
 #include "narrow/text/quote.hpp"
@@ -14,19 +17,27 @@ namespace narrow {
 
 std::string quote_path(std::string_view path) { return "'" + visible(path) + "'"; }
 
-std::string read_text(const std::string& path) {
-  errno = 0;
-  const auto fail = [&] {
-    throw Error("cannot read " + quote_path(path) + ": " + (errno != 0 ? std::strerror(errno) : "a read failed"));
+std::string read_text(const std::string& path, Dash dash) {
+  const bool is_input = dash == Dash::is_standard_input && path == "-";
+  const auto fail = [&](const std::string& why) {
+    throw Error("cannot read " + (is_input ? "standard input" : quote_path(path)) + ": " + why);
   };
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail();
-  try {
-    return {std::istreambuf_iterator<char>(in), {}};
-  } catch (const std::ios_base::failure&) {
-    fail();
+  const Descriptor file(is_input ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat about {};
+  if (file.get() < 0 || fstat(file.get(), &about) != 0) fail(std::strerror(errno));
+  if (S_ISDIR(about.st_mode)) fail("it is a folder");
+  // A terminal ends when its user says so; a device such as /dev/zero never does.
+  if ((S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)) && isatty(file.get()) != 1) fail("it is a device");
+  std::string text;
+  std::vector<char> piece(std::size_t{1} << 16);
+  for (;;) {
+    const ssize_t count = read(file.get(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(std::strerror(errno));
+    if (count == 0) return text;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+    if (text.size() > longest_text) fail("it has more than " + std::to_string(longest_text) + " bytes");
   }
-  return {};
 }
 
 std::string shape_text(std::span<const std::uint64_t> shape) {

@@ -13,8 +13,11 @@ inline constexpr std::string_view torch_advice =
     "safetensors.torch.save_file(state_dict, 'model.safetensors')";
 
 std::string quote_path(std::string_view path);  // 'path' in full and visible()
-// All of a file; Error where it cannot be opened or a read fails, which a stream takes for the end.
-std::string read_text(const std::string& path);
+// All of a file, or of standard input where "-" may mean that. Error: a folder, a device, more than `longest_text`, a
+// read that fails, which a stream takes for the end.
+inline constexpr std::size_t longest_text = std::size_t{1} << 28;
+enum class Dash { is_a_file, is_standard_input };
+std::string read_text(const std::string& path, Dash dash = Dash::is_a_file);
 std::string shape_text(std::span<const std::uint64_t> shape);  // [3,4]; cut when very long
 bool is_utf8(std::string_view text);                           // without surrogates and overlong forms
 bool looks_like_text(std::string_view beginning);              // printable ASCII, blanks and UTF-8 only

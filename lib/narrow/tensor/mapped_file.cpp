@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "narrow/base/descriptor.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/spin_lock.hpp"
@@ -19,18 +20,6 @@
 namespace narrow {
 
 namespace {
-
-// Closes a file when leaving; release() keeps it.
-struct Descriptor {
-  int number = -1;
-  explicit Descriptor(int n) : number(n) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-  int release() { return std::exchange(number, -1); }
-};
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(quote_path(path) + ": " + why); }
 
@@ -131,9 +120,9 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (path.find('\0') != std::string::npos) fail(path, "no such file (a zero byte in the name)");
   // O_NONBLOCK: a pipe that nobody writes to would block here for ever. It changes nothing for regular files.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.number < 0) fail(path, open_problem(errno));
+  if (file.get() < 0) fail(path, open_problem(errno));
   struct stat about {};
-  if (fstat(file.number, &about) != 0) fail(path, std::strerror(errno));
+  if (fstat(file.get(), &about) != 0) fail(path, std::strerror(errno));
   if (S_ISDIR(about.st_mode)) fail(path, advice_for_folder(path));
   if (!S_ISREG(about.st_mode)) fail(path, "a pipe or a device, not a file; to read from a pipe give -");
   return map(file.release(), path, true);
@@ -161,7 +150,7 @@ std::shared_ptr<const MappedFile> MappedFile::standard_input(std::uint64_t most)
     if (all > most)
       throw Error(name + ": more than " + std::to_string(most) +
                   " bytes came through a pipe; save them to a file and give that");
-    write_all(file.number, std::span(piece).first(static_cast<std::size_t>(count)), name);
+    write_all(file.get(), std::span(piece).first(static_cast<std::size_t>(count)), name);
   }
   return map(file.release(), name, false);
 }
@@ -173,7 +162,7 @@ std::shared_ptr<const MappedFile> MappedFile::copy_of(const ByteSource& source, 
   for (std::uint64_t at = 0; at < size; at += piece.size()) {
     piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size - at)));
     source.read(at, piece);
-    write_all(file.number, piece, name);
+    write_all(file.get(), piece, name);
   }
   return map(file.release(), name, false);
 }
