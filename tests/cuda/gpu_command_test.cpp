@@ -23,6 +23,7 @@ TEST_CASE("gpu: a job that is none and jobs without their arguments are refused 
   check_refused({"gpu", "bench", "fast"}, "unexpected argument 'fast'");
   check_refused({"gpu", "bench", "--share"}, "--share goes with check");
   check_refused({"gpu", "replay", "/"}, "cannot read '/'");
+  check_refused({"gpu", "replay", "/dev/zero"}, "it is a device");
 }
 
 TEST_CASE("gpu: a plan from the table names what it was recorded with and warns of another cuBLAS") {
