@@ -125,7 +125,7 @@ class BlockEncoder {
   // is in play or the cast has no lanes for it.
   template <std::size_t Size>
   bool encode_blocks(const float* x, std::size_t blocks, std::uint8_t* codes, float* stored) const noexcept {
-    if (!has_scaled_lanes(job_.plan, job_.cast)) return false;
+    if (blocks == 0 || !has_scaled_lanes(job_.plan, job_.cast)) return false;
     EncoderBuffer amaxes, factors;
     std::array<std::uint32_t, encoder_buffer / Size> tops;
     top_words<Size>(x, blocks, tops.data());
