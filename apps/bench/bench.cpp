@@ -11,13 +11,13 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "narrow/base/parallel.hpp"
-#include "narrow/text/quote.hpp"
-#include "narrow/base/random.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/base/parallel.hpp"
+#include "narrow/base/random.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace app {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "bench/bench.hpp"
 #include "bench/bench_eigen.hpp"
+#include "cli/progress.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/round/round_to.hpp"
-#include "cli/progress.hpp"
 
 namespace app {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "bench/bench.hpp"
 #include "bench/bench_eigen.hpp"
-#include "narrow/train/trainer.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
+#include "narrow/train/trainer.hpp"
 
 namespace app {
 namespace {

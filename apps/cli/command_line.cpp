@@ -2,10 +2,10 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/names.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {

@@ -7,6 +7,9 @@
 
 namespace app {
 
+// Words over several lines of at most 112 columns; lines after the first begin with `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t indent);
+
 class Explanation {
  public:
   void say(std::string label, std::string sentence) { lines_.emplace_back(std::move(label), std::move(sentence)); }

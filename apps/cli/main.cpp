@@ -7,9 +7,9 @@
 #include <new>
 
 #include "cli/command.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/new_file.hpp"
-#include "cli/terminal.hpp"
 
 namespace {
 

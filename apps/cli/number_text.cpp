@@ -59,4 +59,10 @@ std::string limit_text(double x) {
   return exact.size() <= longest ? exact : digits_text(x, 5);
 }
 
+std::string scale_text(double scale) {
+  int exponent = 0;
+  if (std::frexp(scale, &exponent) != 0.5) return digits_text(scale, 6);
+  return exponent == 1 ? "1" : "2^" + std::to_string(exponent - 1);
+}
+
 }  // namespace app

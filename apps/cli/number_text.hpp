@@ -20,5 +20,6 @@ std::string limit_text(double x);
 
 std::string decimal_text(double x, int decimals);  // as %.*f
 std::string digits_text(double x, int digits);     // as %.*g
+std::string scale_text(double scale);              // "2^12", "1", "0.3"
 
 }  // namespace app

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "narrow/text/quote.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace app {
 namespace {

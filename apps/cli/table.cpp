@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "narrow/report/escape.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/report/escape.hpp"
 
 namespace app {
 namespace {

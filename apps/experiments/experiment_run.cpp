@@ -6,10 +6,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/progress.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/report/table_writers.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
 
 namespace app {
 namespace {

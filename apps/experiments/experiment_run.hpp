@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/command.hpp"
-#include "experiment.hpp"
 #include "cli/json_value.hpp"
+#include "experiment.hpp"
 #include "narrow/plot/draw.hpp"
 #include "narrow/report/page.hpp"
 

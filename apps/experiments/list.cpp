@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "experiment.hpp"
 #include "cli/json_value.hpp"
-#include "narrow/text/names.hpp"
 #include "cli/terminal.hpp"
+#include "experiment.hpp"
+#include "narrow/text/names.hpp"
 
 namespace app {
 namespace {

@@ -5,13 +5,13 @@
 #include <memory>
 #include <set>
 
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

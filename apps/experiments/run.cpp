@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
 #include "narrow/report/table_writers.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

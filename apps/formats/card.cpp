@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "formats/card_page.hpp"
 #include "cli/limits.hpp"
+#include "cli/number_text.hpp"
+#include "formats/card_page.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/print.hpp"
-#include "cli/number_text.hpp"
 
 namespace app {
 namespace {

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/card_values.hpp"
 #include "cli/limits.hpp"
+#include "cli/number_text.hpp"
+#include "formats/card_values.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/print.hpp"
-#include "cli/number_text.hpp"
 
 namespace app {
 namespace {

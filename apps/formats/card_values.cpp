@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "cli/number_text.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/text/print.hpp"
-#include "cli/number_text.hpp"
 
 namespace app {
 namespace {

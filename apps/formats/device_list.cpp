@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "cli/terminal.hpp"
 #include "narrow/format/device_table.hpp"
 #include "narrow/text/names.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "options/format_list.hpp"
 #include "cli/json_value.hpp"
 #include "cli/table.hpp"
+#include "options/format_list.hpp"
 
 namespace app {
 

@@ -2,16 +2,16 @@
 
 #include <cmath>
 
-#include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "cli/explanation.hpp"
-#include "formats/format_place.hpp"
 #include "cli/limits.hpp"
-#include "narrow/format/find_format.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/print.hpp"
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
+#include "formats/format_place.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/print.hpp"
 
 namespace app {
 namespace {

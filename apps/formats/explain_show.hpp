@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "options/format_list.hpp"
 #include "narrow/round/cast.hpp"
 #include "narrow/text/exact_number.hpp"
+#include "options/format_list.hpp"
 
 namespace app {
 

@@ -1,16 +1,16 @@
 // narrow formats: the table of formats with their derived limits, as text, Markdown, JSON or a reference card.
 #include <memory>
 
-#include "formats/card.hpp"
 #include "cli/command.hpp"
-#include "formats/device_list.hpp"
-#include "options/format_list.hpp"
 #include "cli/json_value.hpp"
 #include "cli/limits.hpp"
 #include "cli/number_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
+#include "formats/card.hpp"
+#include "formats/device_list.hpp"
+#include "options/format_list.hpp"
 
 namespace app {
 namespace {

@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <memory>
 
-#include "options/cast_options.hpp"
 #include "cli/command.hpp"
-#include "formats/explain_show.hpp"
-#include "options/format_list.hpp"
 #include "cli/json_value.hpp"
+#include "cli/number_text.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "formats/explain_show.hpp"
 #include "narrow/format/neighbours.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/print.hpp"
-#include "cli/number_text.hpp"
-#include "cli/table.hpp"
-#include "cli/terminal.hpp"
+#include "options/cast_options.hpp"
+#include "options/format_list.hpp"
 
 namespace app {
 namespace {

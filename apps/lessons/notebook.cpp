@@ -3,14 +3,14 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "experiments/experiment_run.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
+#include "experiments/experiment_run.hpp"
 #include "lessons/lesson_html.hpp"
 #include "lessons/lesson_ipynb.hpp"
 #include "lessons/lesson_run.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "options/format_list.hpp"
+#include "cli/progress.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
+#include "options/format_list.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {

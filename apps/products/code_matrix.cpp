@@ -1,7 +1,6 @@
 #include "products/code_matrix.hpp"
 
 #include "cli/command.hpp"
-#include "options/format_list.hpp"
 #include "narrow/array/pack.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/round/convert.hpp"
@@ -11,6 +10,7 @@
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
+#include "options/format_list.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 

@@ -2,20 +2,21 @@
 #include <algorithm>
 #include <memory>
 
-#include "narrow/text/binary_text.hpp"
 #include "cli/command.hpp"
-#include "narrow/dot/dot_trace.hpp"
-#include "products/dot_values.hpp"
-#include "narrow/text/exact_sum.hpp"
-#include "products/explain_dot.hpp"
+#include "cli/explanation.hpp"
 #include "cli/json_value.hpp"
-#include "options/model_choice.hpp"
-#include "products/model_text.hpp"
-#include "narrow/dot/block_step.hpp"
-#include "narrow/text/print.hpp"
 #include "cli/number_text.hpp"
-#include "products/step_picture.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/dot/block_step.hpp"
+#include "narrow/dot/dot_trace.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
+#include "narrow/text/print.hpp"
+#include "options/model_choice.hpp"
+#include "products/dot_values.hpp"
+#include "products/explain_dot.hpp"
+#include "products/model_text.hpp"
+#include "products/step_picture.hpp"
 
 namespace app {
 namespace {

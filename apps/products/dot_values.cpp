@@ -1,9 +1,9 @@
 #include "products/dot_values.hpp"
 
-#include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/text/binary_text.hpp"
 #include "narrow/text/characters.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
 

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
+#include "cli/explanation.hpp"
+#include "cli/number_text.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/text/binary_text.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "cli/explanation.hpp"
 #include "options/model_choice.hpp"
-#include "cli/number_text.hpp"
 #include "products/step_picture.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {

@@ -1,9 +1,9 @@
 #include "products/failing_vector.hpp"
 
-#include "products/code_matrix.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/dot/model_table.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/print.hpp"
+#include "products/code_matrix.hpp"
 #include "products/step_picture.hpp"
 
 namespace app {

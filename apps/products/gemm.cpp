@@ -2,16 +2,16 @@
 #include <cmath>
 #include <memory>
 
-#include "narrow/text/exact_sum.hpp"
 #include "cli/json_value.hpp"
-#include "options/model_choice.hpp"
-#include "narrow/dot/operand.hpp"
-#include "narrow/text/print.hpp"
-#include "narrow/text/quote.hpp"
 #include "cli/number_text.hpp"
-#include "products/product_options.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/dot/operand.hpp"
+#include "narrow/text/exact_sum.hpp"
+#include "narrow/text/print.hpp"
+#include "narrow/text/quote.hpp"
+#include "options/model_choice.hpp"
+#include "products/product_options.hpp"
 
 namespace app {
 namespace {

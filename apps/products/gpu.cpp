@@ -7,6 +7,7 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/cuda/instruction.hpp"
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/share.hpp"
@@ -14,7 +15,6 @@
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 

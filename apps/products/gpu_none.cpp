@@ -1,6 +1,6 @@
 // narrow gpu in a build without CUDA.
-#include "products/gpu.hpp"
 #include "narrow/base/error.hpp"
+#include "products/gpu.hpp"
 
 namespace app {
 

@@ -3,9 +3,9 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/cuda/device.hpp"
 #include "narrow/cuda/plan_prediction.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, const narrow::ProductShape& shape,

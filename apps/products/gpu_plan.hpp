@@ -1,8 +1,8 @@
 // narrow gpu plan: see gpu_plan.cpp.
 #pragma once
 
-#include "products/gpu.hpp"
 #include "narrow/cuda/product.hpp"
+#include "products/gpu.hpp"
 
 namespace app {
 

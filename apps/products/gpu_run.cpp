@@ -7,17 +7,17 @@
 #include <functional>
 
 #include "cli/command.hpp"
-#include "products/gpu.hpp"
-#include "products/gpu_plan.hpp"
-#include "products/gpu_share.hpp"
 #include "cli/json_value.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/cuda/bench.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/device.hpp"
 #include "narrow/cuda/golden.hpp"
 #include "narrow/cuda/product.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
+#include "products/gpu.hpp"
+#include "products/gpu_plan.hpp"
+#include "products/gpu_share.hpp"
 
 namespace app {
 namespace {

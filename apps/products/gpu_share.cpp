@@ -6,12 +6,12 @@
 #include <chrono>
 
 #include "cli/command.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/share.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

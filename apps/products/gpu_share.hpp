@@ -1,9 +1,9 @@
 // narrow gpu check --share: see gpu_share.cpp.
 #pragma once
 
-#include "products/gpu.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/device.hpp"
+#include "products/gpu.hpp"
 
 namespace app {
 

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <sstream>
 
-#include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
-#include "options/model_choice.hpp"
+#include "cli/explanation.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/print.hpp"
+#include "options/model_choice.hpp"
 #include "products/step_picture.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {
@@ -54,24 +55,6 @@ std::string same_bits(const DotModel& m) {
 }
 
 }  // namespace
-
-std::string wrapped(const std::string& text, std::size_t indent) {
-  constexpr std::size_t width = 112;
-  std::string out;
-  std::size_t column = indent;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    const bool first = out.empty();
-    if (!first && column + 1 + word.size() > width) {
-      out += "\n" + std::string(indent, ' ') + word;
-      column = indent + word.size();
-    } else {
-      out += (first ? "" : " ") + word;
-      column += (first ? 0 : 1) + word.size();
-    }
-  }
-  return out;
-}
 
 std::string result_text(const DotModel& m) {
   if (m.rule == DotRule::integer) return "mod 2^32";

@@ -11,9 +11,6 @@ std::string rule_sentence(const narrow::DotModel& model);  // one line: how prod
 std::string result_text(const narrow::DotModel& model);    // "RZ to 13 bits": as in the table
 std::string model_explained(const narrow::DotModel& model, bool colour);
 
-// Words over several lines of at most 112 columns; lines after the first begin with `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t indent);
-
 // Operands small enough to read in which something is cut, where the formats allow that.
 narrow::DotOperands example_operands(const narrow::DotModel& model);
 

@@ -5,12 +5,12 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "options/model_choice.hpp"
-#include "products/model_text.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/quote.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
+#include "options/model_choice.hpp"
+#include "products/model_text.hpp"
 
 namespace app {
 namespace {

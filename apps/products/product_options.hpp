@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "products/code_matrix.hpp"
 #include "cli/command.hpp"
 #include "narrow/dot/gemm.hpp"
+#include "products/code_matrix.hpp"
 
 namespace app {
 

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <sstream>
 
-#include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
-#include "options/model_choice.hpp"
-#include "narrow/dot/block_step.hpp"
-#include "narrow/text/print.hpp"
 #include "cli/number_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/dot/block_step.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
+#include "narrow/text/print.hpp"
+#include "options/model_choice.hpp"
 
 namespace app {
 namespace {

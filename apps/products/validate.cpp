@@ -5,21 +5,21 @@
 #include <atomic>
 #include <memory>
 
-#include "products/failing_vector.hpp"
 #include "cli/json_value.hpp"
-#include "options/model_choice.hpp"
+#include "cli/number_text.hpp"
+#include "cli/progress.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/print.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/number_text.hpp"
-#include "products/product_options.hpp"
-#include "cli/progress.hpp"
-#include "products/step_picture.hpp"
-#include "cli/table.hpp"
+#include "options/model_choice.hpp"
 #include "options/tensor_text.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
+#include "products/failing_vector.hpp"
+#include "products/product_options.hpp"
+#include "products/step_picture.hpp"
 
 namespace app {
 namespace {

@@ -3,11 +3,10 @@
 #include <cmath>
 
 #include "cli/explanation.hpp"
+#include "cli/number_text.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/scale/torch_scaler.hpp"
-#include "cli/number_text.hpp"
-#include "tensors/stats_rows.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {

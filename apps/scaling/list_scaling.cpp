@@ -3,12 +3,11 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "narrow/scale/block_format.hpp"
-#include "narrow/scale/policy_table.hpp"
 #include "cli/number_text.hpp"
-#include "tensors/stats_rows.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/scale/block_format.hpp"
+#include "narrow/scale/policy_table.hpp"
 
 namespace app {
 namespace {

@@ -5,18 +5,18 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "options/cast_options.hpp"
 #include "cli/command.hpp"
-#include "options/format_list.hpp"
 #include "cli/json_value.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/tensor/block_parts.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
+#include "options/cast_options.hpp"
+#include "options/format_list.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {

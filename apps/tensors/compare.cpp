@@ -7,14 +7,14 @@
 #include <unordered_map>
 
 #include "cli/command.hpp"
-#include "tensors/compare_text.hpp"
-#include "options/format_list.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
+#include "options/format_list.hpp"
 #include "options/tensor_choice.hpp"
-#include "cli/terminal.hpp"
+#include "tensors/compare_text.hpp"
 
 namespace app {
 namespace {

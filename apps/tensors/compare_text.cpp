@@ -1,12 +1,12 @@
 #include "tensors/compare_text.hpp"
 
-#include "options/format_list.hpp"
-#include "narrow/tensor/row_major.hpp"
-#include "narrow/text/print.hpp"
 #include "cli/number_text.hpp"
 #include "cli/table.hpp"
-#include "options/tensor_text.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/tensor/row_major.hpp"
+#include "narrow/text/print.hpp"
+#include "options/format_list.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app {
 namespace {

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "options/format_list.hpp"
+#include "cli/number_text.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/number_text.hpp"
+#include "options/format_list.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {

@@ -2,21 +2,21 @@
 // formats.
 #include <memory>
 
-#include "cli/bar_chart.hpp"
 #include "cli/command.hpp"
-#include "options/format_list.hpp"
-#include "tensors/histogram_plot.hpp"
 #include "cli/json_value.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/plot/draw.hpp"
 #include "narrow/report/escape.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
+#include "options/format_list.hpp"
 #include "options/scale_option.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
-#include "cli/terminal.hpp"
-#include "cli/write_file.hpp"
+#include "tensors/bar_chart.hpp"
+#include "tensors/histogram_plot.hpp"
 
 namespace app {
 namespace {

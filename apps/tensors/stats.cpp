@@ -5,23 +5,23 @@
 #include <memory>
 #include <set>
 
-#include "options/cast_options.hpp"
 #include "cli/command.hpp"
-#include "tensors/fail_if.hpp"
-#include "options/format_list.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/auto_scale.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/progress.hpp"
+#include "options/cast_options.hpp"
+#include "options/format_list.hpp"
 #include "options/scale_option.hpp"
-#include "tensors/stats_rows.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
-#include "cli/terminal.hpp"
+#include "tensors/fail_if.hpp"
+#include "tensors/stats_rows.hpp"
 #include "tensors/trend.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/number_text.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/report/escape.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
-#include "cli/number_text.hpp"
 #include "options/tensor_text.hpp"
-#include "cli/terminal.hpp"
 
 namespace app {
 namespace {
@@ -87,12 +87,6 @@ Cell loss_cell(std::uint64_t part, std::uint64_t whole) {
 }
 
 }  // namespace
-
-std::string scale_text(double scale) {
-  int exponent = 0;
-  if (std::frexp(scale, &exponent) != 0.5) return digits_text(scale, 6);
-  return exponent == 1 ? "1" : "2^" + std::to_string(exponent - 1);
-}
 
 std::string sqnr_text(const StatsRow& row) {
   const double x = row.in_format.sqnr_db();

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/json_value.hpp"
+#include "cli/table.hpp"
 #include "narrow/array/statistics.hpp"
 #include "narrow/scale/block_format_statistics.hpp"
-#include "cli/table.hpp"
 
 namespace app {
 
@@ -50,7 +50,6 @@ std::string stats_csv(const std::vector<StatsRow>& rows);
 Table stats_table(const std::vector<StatsRow>& rows, bool with_file);
 Table block_scale_table(const std::vector<StatsRow>& rows);  // those that have blocks: how their scales are spread
 
-std::string scale_text(double scale);        // "2^12", "1", "0.3"
 std::string sqnr_text(const StatsRow& row);  // "25.5"; "exact" without error, "-" where it is undefined
 
 }  // namespace app

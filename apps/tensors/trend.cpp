@@ -5,8 +5,8 @@
 #include <map>
 
 #include "cli/number_text.hpp"
-#include "options/tensor_text.hpp"
 #include "cli/terminal.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "narrow/scale/policy_table.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/quote.hpp"
 #include "cli/number_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/scale/policy_table.hpp"
+#include "narrow/text/names.hpp"
+#include "narrow/text/quote.hpp"
 #include "training/train_options.hpp"
 
 namespace app {

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/write_file.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/train/checkpoint.hpp"
 #include "narrow/train/recipe_words.hpp"
-#include "cli/write_file.hpp"
 
 namespace app {
 namespace {

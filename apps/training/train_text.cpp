@@ -6,8 +6,8 @@
 #include <span>
 
 #include "cli/json_value.hpp"
-#include "narrow/scale/policy.hpp"
 #include "cli/number_text.hpp"
+#include "narrow/scale/policy.hpp"
 
 namespace app {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "narrow/train/trainer.hpp"
 #include "cli/table.hpp"
+#include "narrow/train/trainer.hpp"
 
 namespace app {
 

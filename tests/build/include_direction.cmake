@@ -23,6 +23,14 @@ set(may_umbrella ${all_but_cuda_and_plot} umbrella)  # lib/narrow/*.hpp
 set(may_analysis ${all_but_cuda_and_plot} umbrella)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot cuda)
 
+# Rooms of the program: everybody sees cli, topics see options, and lessons the experiments whose pages they are like.
+set(rooms cli options formats tensors products scaling training experiments bench lessons)
+foreach(room IN LISTS rooms)
+  set(opens_${room} cli options ${room})
+endforeach()
+set(opens_cli cli)
+list(APPEND opens_lessons experiments)
+
 set(violations "")
 set(checked 0)
 
@@ -47,6 +55,14 @@ function(check_file file module)
       module_of(${CMAKE_MATCH_1} target)
       if(NOT target IN_LIST may_${module})
         complain(${file} "${line}" "${module} must not see ${target}")
+      endif()
+    elseif(line MATCHES "include[ \t]*\"" AND file MATCHES "^apps/([a-z]+)/")
+      set(room ${CMAKE_MATCH_1})
+      string(REGEX MATCH "^[ \t]*#[ \t]*include[ \t]*\"([a-z_]+)/" found "${line}")
+      if(NOT room IN_LIST rooms)
+        complain(${file} "folder ${room}" "not a room of the program")
+      elseif(found AND NOT CMAKE_MATCH_1 IN_LIST opens_${room})  # without a room: of analysis/
+        complain(${file} "${line}" "${room} must not open ${CMAKE_MATCH_1}")
       endif()
     elseif(line MATCHES "\"\\.\\./" OR (line MATCHES "include[ \t]*\"" AND file MATCHES "^lib/"))
       complain(${file} "${line}" "write the path from lib/: narrow/...")

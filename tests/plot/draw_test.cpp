@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/plot/gnuplot.hpp"
 #include "narrow/plot/layout.hpp"
-#include "narrow/base/process.hpp"
 #include "narrow/report/escape.hpp"
 #include "plots.hpp"
 #include "xml.hpp"

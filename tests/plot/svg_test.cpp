@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "narrow/base/process.hpp"
 #include "narrow/plot/draw.hpp"
 #include "narrow/plot/layout.hpp"
-#include "narrow/base/process.hpp"
 #include "plots.hpp"
 #include "xml.hpp"
 

@@ -4,11 +4,11 @@
 #include <array>
 #include <stdexcept>
 
-#include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/cdna_step.hpp"
 #include "narrow/dot/software_sum.hpp"
+#include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_sum.hpp"
 
 namespace narrow {
 namespace {

@@ -1,10 +1,10 @@
 #include "narrow/plot/draw.hpp"
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/process.hpp"
 #include "narrow/plot/gnuplot.hpp"
 #include "narrow/plot/layout.hpp"
 #include "narrow/plot/matplot.hpp"
-#include "narrow/base/process.hpp"
 #include "narrow/plot/svg.hpp"
 
 namespace narrow {

@@ -1,9 +1,9 @@
 #include "narrow/text/binary_text.hpp"
 
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/text/characters.hpp"
 #include "narrow/text/decimal_layout.hpp"
+#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "options/format_list.hpp"
 #include "narrow/tensor/tensor_histogram.hpp"
+#include "options/format_list.hpp"
 
 namespace app {
 

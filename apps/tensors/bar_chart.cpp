@@ -1,9 +1,9 @@
-#include "cli/bar_chart.hpp"
+#include "tensors/bar_chart.hpp"
 
 #include <algorithm>
 
-#include "options/tensor_text.hpp"
 #include "cli/terminal.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app {
 namespace {
