@@ -1,4 +1,5 @@
-// narrow bench: the speed of the array kernels as ratios to a memcpy of the same bytes, measured side by side in one run.
+// narrow bench: the speed of the array kernels as ratios to a memcpy of the same bytes, measured side by side in one
+// run.
 #include "bench/bench.hpp"
 
 #include <algorithm>
@@ -63,7 +64,8 @@ double seconds(const std::function<void()>& work) {
 // cache is too short for the clock: several are timed together.
 void measure(BenchKernel& kernel, int threads, int repeat, std::vector<char>& from, std::vector<char>& to) {
   const std::size_t n = kernel.row.elements;
-  const auto bytes = static_cast<std::size_t>(kernel.bytes_per_element * static_cast<double>(n) / 2);  // read and written
+  const auto bytes =
+      static_cast<std::size_t>(kernel.bytes_per_element * static_cast<double>(n) / 2);  // read and written
   const int passes = n >= out_of_cache ? 1 : 64;
   const auto copy = [&] {
     for (int k = 0; k < passes; ++k)
@@ -125,7 +127,9 @@ BenchKernel memcpy_kernel(const BenchInput& input) {
 }
 
 std::vector<BenchRow> measure_all(const Options& options, int repeat) {
-  if (std::none_of(std::begin(array_kernels), std::end(array_kernels), [&](const char* name) { return chosen(options.kernels, name); })) return {};
+  if (std::none_of(std::begin(array_kernels), std::end(array_kernels),
+                   [&](const char* name) { return chosen(options.kernels, name); }))
+    return {};
   std::vector<BenchInput> inputs;
   for (const std::size_t n : {out_of_cache, in_cache}) {
     inputs.push_back(spread_input(n));
@@ -144,7 +148,8 @@ std::vector<BenchRow> measure_all(const Options& options, int repeat) {
       return std::any_of(kernels.begin(), kernels.end(), [&](const BenchKernel& k) { return k.row.format == word; });
     });
   std::erase_if(kernels, [&](const BenchKernel& k) {
-    return !chosen(options.kernels, k.row.kernel) || (k.row.kernel != "memcpy" && !chosen(options.formats, k.row.format));
+    return !chosen(options.kernels, k.row.kernel) ||
+           (k.row.kernel != "memcpy" && !chosen(options.formats, k.row.format));
   });
   if (kernels.empty()) return {};
 
@@ -164,16 +169,20 @@ std::vector<BenchRow> measure_all(const Options& options, int repeat) {
   return rows;
 }
 
-// The kernels on files: all of them by the word files, or each by its name. Unless they are asked for, or a size is given,
-// the files are small.
+// The kernels on files: all of them by the word files, or each by its name. Unless they are asked for, or a size is
+// given, the files are small.
 std::vector<BenchRow> measure_files(const Options& options, int repeat) {
   FileBench request;
   for (const char* name : file_kernels)
-    if (chosen(options.kernels, name) || (options.kernels && chosen(options.kernels, "files"))) request.kernels.push_back(name);
+    if (chosen(options.kernels, name) || (options.kernels && chosen(options.kernels, "files")))
+      request.kernels.push_back(name);
   if (request.kernels.empty() || (options.formats && !options.kernels)) return {};
   const char* temporary = std::getenv("TMPDIR");
   request.folder = options.folder.value_or(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp");
-  request.bytes = (options.quick ? std::uint64_t{64} : options.kernels ? std::uint64_t{1024} : std::uint64_t{256}) << 20;
+  request.bytes = (options.quick     ? std::uint64_t{64}
+                   : options.kernels ? std::uint64_t{1024}
+                                     : std::uint64_t{256})
+                  << 20;
   if (options.size) {
     char* end = nullptr;
     const long mib = std::strtol(options.size->c_str(), &end, 10);
@@ -227,11 +236,15 @@ int run(const Options& options) {
   std::vector<BenchRow> rows = measure_all(options, repeat);
   const std::vector<BenchRow> files = measure_files(options, std::min(repeat, 5));
   std::vector<BenchRow> products;
-  if (chosen(options.kernels, "product") && (options.kernels || !options.formats)) products = bench_products(repeat, options.quick);
+  if (chosen(options.kernels, "product") && (options.kernels || !options.formats))
+    products = bench_products(repeat, options.quick);
   std::vector<BenchRow> steps;
-  if (chosen(options.kernels, "train") && (options.kernels || !options.formats)) steps = bench_training(std::min(repeat, options.quick ? 2 : 5), options.quick);
+  if (chosen(options.kernels, "train") && (options.kernels || !options.formats))
+    steps = bench_training(std::min(repeat, options.quick ? 2 : 5), options.quick);
   if (rows.empty() && files.empty() && products.empty() && steps.empty())
-    throw narrow::Error("bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product, train");
+    throw narrow::Error(
+        "bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, "
+        "quantise, memcpy, files, product, train");
   if (options.json) {
     Json list = Json::array();
     for (const BenchRow& row : rows) list.push_back(to_json(row));
@@ -241,7 +254,9 @@ int run(const Options& options) {
     print(json_text(list));
     return 0;
   }
-  const auto show = [&](const Table& table) { print(options.markdown ? table.to_markdown() : table.to_text(use_colour(1))); };
+  const auto show = [&](const Table& table) {
+    print(options.markdown ? table.to_markdown() : table.to_text(use_colour(1)));
+  };
   if (!rows.empty()) show(to_table(rows));
   if (!rows.empty() && !files.empty()) print("\n");
   if (!files.empty()) show(to_table(files, "GB/s", "of cat"));
@@ -254,12 +269,16 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.option("--kernel", options->kernels, "LIST", "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product,train");
+  arguments.option(
+      "--kernel", options->kernels, "LIST",
+      "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product,train");
   arguments.option("--formats", options->formats, "LIST", "only these formats, as the table names them");
   arguments.option("--repeat", options->repeat, "N", "best of N (default 11)");
   arguments.flag("--quick", options->quick, "16 M floats with spread exponents on one thread only");
-  arguments.option("--dir", options->folder, "FOLDER", "where the files of the file kernels go (default TMPDIR or /tmp)");
-  arguments.option("--size", options->size, "MIB", "their size (default 1024 when asked for by --kernel, else 256; 64 with --quick)");
+  arguments.option("--dir", options->folder, "FOLDER",
+                   "where the files of the file kernels go (default TMPDIR or /tmp)");
+  arguments.option("--size", options->size, "MIB",
+                   "their size (default 1024 when asked for by --kernel, else 256; 64 with --quick)");
   arguments.flag("--json", options->json, "print JSON");
   arguments.flag("--markdown", options->markdown, "print a Markdown table");
   return [options] { return run(*options); };
@@ -267,7 +286,8 @@ Action declare(Arguments& arguments) {
 
 }  // namespace
 
-const Command bench_command{"bench", "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
+const Command bench_command{"bench",
+                            "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
                             "narrow bench --quick --kernel histogram", declare};
 
 }  // namespace app

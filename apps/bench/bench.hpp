@@ -15,7 +15,7 @@ struct BenchRow {
   std::size_t elements = 0;
   int threads = 1;
   std::string data;
-  double rate = 0;  // 10^9 elements a second
+  double rate = 0;   // 10^9 elements a second
   double ratio = 0;  // time of the memcpy / time of the kernel
   std::string unit = "Gelement/s";
   std::string ratio_to = "memcpy of the same bytes on the same threads";
@@ -42,8 +42,8 @@ std::vector<BenchKernel> scale_kernels(const BenchInput& input);
 
 // Whole files through the tensor passes, beside `cat FILE > /dev/null`: rates in 10^9 bytes of input a second.
 struct FileBench {
-  std::string folder;        // for the files, which are removed afterwards
-  std::uint64_t bytes = 0;   // of one file
+  std::string folder;       // for the files, which are removed afterwards
+  std::uint64_t bytes = 0;  // of one file
   int repeat = 3;
   std::vector<std::string> kernels;  // of file_kernels
 };

@@ -53,11 +53,13 @@ class List {
     if (f.width() <= 8) {
       const auto codes = std::make_shared<std::vector<std::uint8_t>>(in.size());
       narrow::encode_array(in, f, {}, *codes);
-      add("decode", name, {}, 5, [=, b = buffers_](int threads) { narrow::decode_array(*codes, f, b->floats, threads); });
+      add("decode", name, {}, 5,
+          [=, b = buffers_](int threads) { narrow::decode_array(*codes, f, b->floats, threads); });
     } else {
       const auto codes = std::make_shared<std::vector<std::uint16_t>>(in.size());
       narrow::encode_array(in, f, {}, *codes);
-      add("decode", name, {}, 6, [=, b = buffers_](int threads) { narrow::decode_array(*codes, f, b->floats, threads); });
+      add("decode", name, {}, 6,
+          [=, b = buffers_](int threads) { narrow::decode_array(*codes, f, b->floats, threads); });
     }
   }
   void statistics(const char* label, const std::vector<const char*>& names) {
@@ -68,9 +70,8 @@ class List {
     });
   }
   void histogram() {
-    add("histogram", "", {}, 4, [in = std::span<const float>(input_.values)](int threads) {
-      (void)narrow::exponent_histogram(in, threads);
-    });
+    add("histogram", "", {}, 4,
+        [in = std::span<const float>(input_.values)](int threads) { (void)narrow::exponent_histogram(in, threads); });
   }
 
  private:
@@ -99,8 +100,8 @@ std::vector<BenchKernel> library_kernels(const BenchInput& input) {
     list.round(name, saturating);
   }
   for (const char* name : {"fp16", "e4m3", "bf16"}) {
-    for (const Rounding mode : {Rounding::toward_zero, Rounding::up, Rounding::down, Rounding::to_odd, Rounding::nearest_away,
-                                Rounding::nearest_to_zero, Rounding::stochastic})
+    for (const Rounding mode : {Rounding::toward_zero, Rounding::up, Rounding::down, Rounding::to_odd,
+                                Rounding::nearest_away, Rounding::nearest_to_zero, Rounding::stochastic})
       list.round(name, {.rounding = mode});
   }
   for (const char* name : {"fp16", "bf16", "e4m3", "e5m2", "e4m3fnuz", "e3m4", "e2m3", "e3m2", "e2m1", "e8m0", "int8"})

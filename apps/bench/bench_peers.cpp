@@ -14,7 +14,8 @@ BenchKernel eigen_cast(const char* format, const BenchInput& input, const std::s
   k.row = {"eigen cast", format, "nearest_even", "to_special", input.values.size(), 1, input.name};
   k.run = [in = std::span<const float>(input.values), out](int) {
     const auto n = static_cast<Eigen::Index>(in.size());
-    Eigen::Map<Eigen::ArrayXf>(out->data(), n) = Eigen::Map<const Eigen::ArrayXf>(in.data(), n).cast<Narrow>().template cast<float>();
+    Eigen::Map<Eigen::ArrayXf>(out->data(), n) =
+        Eigen::Map<const Eigen::ArrayXf>(in.data(), n).cast<Narrow>().template cast<float>();
   };
   return k;
 }

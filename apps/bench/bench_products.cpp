@@ -14,12 +14,12 @@ namespace {
 
 // One row for each path of the library that has its own speed.
 constexpr const char* models[] = {
-    "hopper.mma.f32.f16.f16.k16",   "hopper.mma.f32.bf16.bf16.k16", "hopper.mma.f32.tf32.tf32.k8",
-    "ampere.mma.f32.f16.f16.k16",   "ampere.mma.f32.bf16.bf16.k16", "ampere.mma.f32.tf32.tf32.k8",
-    "hopper.wgmma.f32.e4m3.e4m3",   "hopper.wgmma.f32.e5m2.e4m3",   "hopper.mma.f32.e4m3.e4m3.k32",
-    "hopper.wgmma.f16.f16.f16",     "hopper.wgmma.s32.s8.s8",       "software.fma.f32.f16.f16",
-    "software.fma.f32.bf16.bf16",   "software.muladd.f32.f16.f16",  "software.kahan.f32.f16.f16",
-    "software.muladd.f16.f16.f16",  "software.muladd.bf16.bf16.bf16", "software.muladd.e4m3.e4m3.e4m3",
+    "hopper.mma.f32.f16.f16.k16",  "hopper.mma.f32.bf16.bf16.k16",   "hopper.mma.f32.tf32.tf32.k8",
+    "ampere.mma.f32.f16.f16.k16",  "ampere.mma.f32.bf16.bf16.k16",   "ampere.mma.f32.tf32.tf32.k8",
+    "hopper.wgmma.f32.e4m3.e4m3",  "hopper.wgmma.f32.e5m2.e4m3",     "hopper.mma.f32.e4m3.e4m3.k32",
+    "hopper.wgmma.f16.f16.f16",    "hopper.wgmma.s32.s8.s8",         "software.fma.f32.f16.f16",
+    "software.fma.f32.bf16.bf16",  "software.muladd.f32.f16.f16",    "software.kahan.f32.f16.f16",
+    "software.muladd.f16.f16.f16", "software.muladd.bf16.bf16.bf16", "software.muladd.e4m3.e4m3.e4m3",
 };
 
 double seconds(const std::function<void()>& work) {
@@ -71,7 +71,9 @@ std::vector<BenchRow> bench_products(int repeat, bool one_thread_only) {
       for (const char* name : models) {
         const narrow::DotModel& m = *narrow::find_dot_model(name);
         const bool words = m.a.format.width() > 16;
-        const auto work = words ? product<std::uint32_t>(m, n) : m.a.format.width() > 8 ? product<std::uint16_t>(m, n) : product<std::uint8_t>(m, n);
+        const auto work = words                    ? product<std::uint32_t>(m, n)
+                          : m.a.format.width() > 8 ? product<std::uint16_t>(m, n)
+                                                   : product<std::uint8_t>(m, n);
         double best = 1e300, best_eigen = 1e300;
         for (int k = 0; k < repeat; ++k) {
           best_eigen = std::min(best_eigen, seconds([&] { eigen_product(x, y, z, threads); }));

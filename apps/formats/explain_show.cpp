@@ -112,10 +112,10 @@ std::string step_sentence(const Format& f, const Place& p) {
   if (f.is_integer()) return "one step is " + power_with_value(p.quantum);
   const int held = p.quantum + f.mantissa_bits;
   return plural(std::to_string(f.mantissa_bits), "mantissa bit") + ": " +
-         (f.mantissa_bits == 0
-              ? "only powers of two, one step is " + power_with_value(p.quantum)
-              : "a binade has " + std::to_string(1ull << f.mantissa_bits) + " steps, each " + narrow::binade_text(held) + " / " +
-                    narrow::binade_text(f.mantissa_bits) + " = " + power_with_value(p.quantum));
+         (f.mantissa_bits == 0 ? "only powers of two, one step is " + power_with_value(p.quantum)
+                               : "a binade has " + std::to_string(1ull << f.mantissa_bits) + " steps, each " +
+                                     narrow::binade_text(held) + " / " + narrow::binade_text(f.mantissa_bits) + " = " +
+                                     power_with_value(p.quantum));
 }
 
 std::string code_sentence(Code code, const Format& f) {
@@ -136,9 +136,10 @@ std::string code_sentence(Code code, const Format& f) {
     text += "exponent field " + std::to_string(u.exponent + f.mantissa_bits) + " + bias " + std::to_string(f.bias) +
             " = " + std::to_string(field) + "; ";
   if (f.mantissa_bits > 0)
-    text += field == 0 && f.has_zero ? "mantissa " + std::to_string(mantissa) + "; "
-                                     : "mantissa " + std::to_string(u.significand) + " - " +
-                                           narrow::binade_text(f.mantissa_bits) + " = " + std::to_string(mantissa) + "; ";
+    text += field == 0 && f.has_zero
+                ? "mantissa " + std::to_string(mantissa) + "; "
+                : "mantissa " + std::to_string(u.significand) + " - " + narrow::binade_text(f.mantissa_bits) + " = " +
+                      std::to_string(mantissa) + "; ";
   text += "bits";
   if (f.has_sign) text += " " + bits_text(code, f.width() - 1, 1);
   text += " " + bits_text(code, f.exponent_bits + f.mantissa_bits - 1, f.exponent_bits);
@@ -167,10 +168,10 @@ void explain_overflow(Explanation& e, const CastCase& c, const Place& p) {
   middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
   e.say("range", "the step after the largest value, " + steps_text(p.kept + 1, p.quantum) + ", has no code" +
                      (f.has_infinity() || !f.has_nan() ? "" : " of a number (it is NaN)") +
-                     (p.kept % 2 == 0
-                          ? "; rounding to nearest even overflows above the middle, " + narrow::binary_text(middle.value(), 24)
-                          : "; rounding to nearest even overflows from the middle, " + narrow::binary_text(middle.value(), 24) +
-                                ", on"));
+                     (p.kept % 2 == 0 ? "; rounding to nearest even overflows above the middle, " +
+                                            narrow::binary_text(middle.value(), 24)
+                                      : "; rounding to nearest even overflows from the middle, " +
+                                            narrow::binary_text(middle.value(), 24) + ", on"));
   const bool special = narrow::is_nan(c.code, f) || narrow::is_inf(c.code, f);
   if (special)
     e.say("decision", (p.tie ? c.text + " is the middle, and of the two the even one has no code: it" : c.text) +

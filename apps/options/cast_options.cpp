@@ -56,7 +56,8 @@ void CastOptions::declare(Arguments& arguments) {
 void CastOptions::declare_for_arrays(Arguments& arguments) {
   declare_rules(arguments);
   random_flag_ = "--seed";
-  arguments.option("--seed", random, "N", "stochastic rounding: random bits from (seed, index in the tensor) (default 0)");
+  arguments.option("--seed", random, "N",
+                   "stochastic rounding: random bits from (seed, index in the tensor) (default 0)");
   arguments.option("--random-bits", random_bits, "N", "how many of them count, 1 to 64 (default 32)");
 }
 

@@ -35,7 +35,8 @@ bool is_integer(const narrow::Tensor& t) {
 // The one tensor that the argument names, with the format that the file knows.
 narrow::Tensor open_one(const std::string& argument) {
   const ChosenFile chosen = open_chosen(argument, {});
-  if (chosen.tensors.size() != 1 || !chosen.unreadable.empty()) (void)narrow::open_tensor(argument);  // says which names
+  if (chosen.tensors.size() != 1 || !chosen.unreadable.empty())
+    (void)narrow::open_tensor(argument);  // says which names
   if (chosen.tensors.size() != 1) throw narrow::Error(narrow::quote(argument) + " names no single tensor");
   return chosen.tensors.front();
 }

@@ -25,7 +25,7 @@ struct LoadedMatrix {
                std::vector<std::uint64_t>>
       codes;
   std::size_t rows = 0, cols = 0;
-  std::size_t items = 1;        // several matrices one after another: a file of three dimensions
+  std::size_t items = 1;         // several matrices one after another: a file of three dimensions
   bool one_row_for_all = false;  // a bias: what the file has is one row
   narrow::Layout layout = narrow::Layout::row_major;
   narrow::Format format;
@@ -40,8 +40,8 @@ struct LoadedMatrix {
 narrow::Format choose_code_format(std::string_view name);
 std::string code_format_name(const narrow::Format& format);
 
-// Throws narrow::Error: no matrix, an empty one, integers whose format is unknown. rows_of_bias: how many rows a file of one
-// dimension stands for; 0: it is refused.
+// Throws narrow::Error: no matrix, an empty one, integers whose format is unknown. rows_of_bias: how many rows a file
+// of one dimension stands for; 0: it is refused.
 LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias = 0);
 
 // Makes sure that the codes are those of a model's operand. FP32 words are TF32 operands as they are; anything else is
@@ -52,7 +52,8 @@ void fit_matrix(LoadedMatrix& matrix, const MatrixFlags& flags, const narrow::Do
 // An empty matrix of rows x cols codes of a format, `items` times.
 LoadedMatrix make_matrix(std::size_t rows, std::size_t cols, const narrow::Format& format, std::size_t items = 1);
 
-// Matrices as tensors of a file (.npy takes one), in the type of their format or as integers whose format is in the metadata.
+// Matrices as tensors of a file (.npy takes one), in the type of their format or as integers whose format is in the
+// metadata.
 struct NamedMatrix {
   const char* name;
   const LoadedMatrix* matrix;

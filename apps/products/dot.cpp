@@ -113,8 +113,8 @@ std::string error_text(const DotModel& m, const narrow::DotTrace& trace) {
   const narrow::Format fp64 = narrow::operator""_fmt("fp64", 4);
   const auto value = [&](const narrow::ExactNumber& x) { return narrow::decode(narrow::round_number(x, fp64), fp64); };
   const double relative = std::fabs(value(difference.value()) / value(trace.exact));
-  return narrow::binary_text(difference.value()) + ", " + digits_text(ulp, 4) + " ulp of " + format_name(m.accumulator) +
-         (std::isfinite(relative) ? ", relative " + digits_text(relative, 3) : "") +
+  return narrow::binary_text(difference.value()) + ", " + digits_text(ulp, 4) + " ulp of " +
+         format_name(m.accumulator) + (std::isfinite(relative) ? ", relative " + digits_text(relative, 3) : "") +
          (trace.result == trace.exact_rounded ? " (no rounding can do better)" : "");
 }
 
@@ -126,8 +126,8 @@ std::string to_text(const DotModel& m, const Request& r, const narrow::DotTrace&
   for (const narrow::DotStage& stage : trace.stages) text += "\n" + stage_text(m, r.operands, stage, colour);
   const Format f = m.accumulator.format;
   text += "\n  " + paint("d         " + code_and_value(trace.result, f), Colour::bold, colour) + "\n";
-  text += "  exact     " + narrow::binary_text(trace.exact, 24) + "; rounded once to " + format_name(m.accumulator) + ": " +
-          code_and_value(trace.exact_rounded, f) + "\n";
+  text += "  exact     " + narrow::binary_text(trace.exact, 24) + "; rounded once to " + format_name(m.accumulator) +
+          ": " + code_and_value(trace.exact_rounded, f) + "\n";
   text += "  error     " + error_text(m, trace) + "\n";
   return explain ? text + "\n" + explain_dot(m, trace, colour) : text;
 }

@@ -56,8 +56,8 @@ void note_losses(Losses& losses, const DotModel& m, const narrow::FusedStage& st
   }
   for (const narrow::TracedTerm& t : stage.terms) losses.cut.add(difference(kept_of(t, stage.lowest), value_of(t)));
   if (stage.result)
-    losses.rounded.add(
-        difference(narrow::exact_number(*stage.result, m.accumulator.format), narrow::exact_quanta(stage.sum, stage.lowest)));
+    losses.rounded.add(difference(narrow::exact_number(*stage.result, m.accumulator.format),
+                                  narrow::exact_quanta(stage.sum, stage.lowest)));
 }
 
 void note_losses(Losses& losses, const DotModel& m, const narrow::OperationStage& stage) {
@@ -92,8 +92,8 @@ std::string cut_sentence(const narrow::FusedStage& stage) {
     ++losers;
     if (told == most_terms) continue;
     ++told;
-    text += (text.empty() ? "" : "; ") + t.label + " = " + narrow::binary_text(value) + " keeps " + quanta_text(t.kept) +
-            " and loses " + narrow::binary_text(difference(value, kept));
+    text += (text.empty() ? "" : "; ") + t.label + " = " + narrow::binary_text(value) + " keeps " +
+            quanta_text(t.kept) + " and loses " + narrow::binary_text(difference(value, kept));
   }
   if (losers == 0) return "nothing is cut: every term is a whole number of quanta already.";
   if (losers > told) text += "; and " + std::to_string(losers - told) + " more";
@@ -108,7 +108,8 @@ std::string add_sentence(const narrow::FusedStage& stage) {
     text += " = ";
   }
   text += (stage.sum < 0 ? "-" : "") + quanta_text(magnitude_of(stage.sum)) + " = " +
-          narrow::binary_text(narrow::exact_quanta(stage.sum, stage.lowest), 24) + ". Integers add exactly, in any order.";
+          narrow::binary_text(narrow::exact_quanta(stage.sum, stage.lowest), 24) +
+          ". Integers add exactly, in any order.";
   narrow::ExactSum lost;
   for (const narrow::TracedTerm& t : stage.terms) lost.add(difference(value_of(t), kept_of(t, stage.lowest)));
   const int top = stage.sum == 0 ? stage.lowest : stage.lowest + narrow::bit_length(magnitude_of(stage.sum)) - 1;
@@ -124,7 +125,8 @@ std::string round_sentence(const DotModel& m, const narrow::FusedStage& stage) {
   const std::string result = narrow::binary_text(*stage.result, f);
   if (!narrow::unpack(*stage.result, f).is_finite())
     return rule + "the sum is beyond the largest value: " + result + ".";
-  const ExactNumber lost = difference(narrow::exact_quanta(stage.sum, stage.lowest), narrow::exact_number(*stage.result, f));
+  const ExactNumber lost =
+      difference(narrow::exact_quanta(stage.sum, stage.lowest), narrow::exact_number(*stage.result, f));
   return rule + (lost.is_zero() ? "the sum fits as it is, " + result + "."
                                 : result + ", and " + narrow::binary_text(lost) + " is lost.");
 }
@@ -152,8 +154,8 @@ void explain(Explanation& e, const DotModel& m, const narrow::OperationStage& st
     ++rounded;
     if (told++ < most_terms)
       e.say("round", op.label + ": " + op.formula + " is " + narrow::binary_text(op.exact) + ", which " +
-                         format_name(m.accumulator) + " rounds to " + narrow::binary_text(*op.result, m.accumulator.format) +
-                         ".");
+                         format_name(m.accumulator) + " rounds to " +
+                         narrow::binary_text(*op.result, m.accumulator.format) + ".");
   }
   e.say("in all", std::to_string(exact + rounded) + " operations with a result: " + std::to_string(exact) + " exact, " +
                       std::to_string(rounded) + " rounded.");
@@ -171,7 +173,8 @@ void conclude(Explanation& e, const DotModel& m, const narrow::DotTrace& trace, 
   const narrow::Format& f = m.accumulator.format;
   const ExactNumber result = narrow::exact_number(trace.result, f);
   if (trace.exact.kind != narrow::NumberKind::finite || result.kind != narrow::NumberKind::finite)
-    return e.say("answer", narrow::binary_text(trace.result, f) + "; the exact sum is " + narrow::binary_text(trace.exact, 24) + ".");
+    return e.say("answer", narrow::binary_text(trace.result, f) + "; the exact sum is " +
+                               narrow::binary_text(trace.exact, 24) + ".");
   const ExactNumber error = difference(result, trace.exact);
   if (error.is_zero()) return e.say("answer", narrow::binary_text(trace.result, f) + ", which is the exact sum.");
   e.say("answer", "the unit gives " + narrow::binary_text(trace.result, f) + "; the exact sum is " +
@@ -183,8 +186,9 @@ void conclude(Explanation& e, const DotModel& m, const narrow::DotTrace& trace, 
   parts.add(losses.cut.value());
   parts.add(losses.rounded.value());
   if (losses.known && narrow::compare(parts.value(), error) == 0)
-    e.say("causes", narrow::binary_text(losses.cut.value()) + " by cutting terms and " + narrow::binary_text(losses.rounded.value()) +
-                        " by rounding results: together " + narrow::binary_text(error) + ", the whole error.");
+    e.say("causes", narrow::binary_text(losses.cut.value()) + " by cutting terms and " +
+                        narrow::binary_text(losses.rounded.value()) + " by rounding results: together " +
+                        narrow::binary_text(error) + ", the whole error.");
 }
 
 }  // namespace

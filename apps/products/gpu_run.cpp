@@ -207,7 +207,8 @@ void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& opt
   narrow::check_arithmetic(options, add);
   write_file(*request.folder + "/conversions.tsv", text);
   const narrow::CublasVersion cublas = narrow::cublas_version();
-  text = head + "# cublas " + cublas.number + "\n# torch none\ntype\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
+  text = head + "# cublas " + cublas.number +
+         "\n# torch none\ntype\tm\tn\tk\tseed\talgorithm\tmodel\tplan\toutputs\tequal\thash\n";
   sweep_products(options, [&](const narrow::ProductFinding& f) {
     text += f.type.name +
             format_text("\t%d\t%d\t%d\t%llu\t", f.shape.m, f.shape.n, f.shape.k,
@@ -223,7 +224,8 @@ void record_tables(const GpuRequest& request, const narrow::GpuCheckOptions& opt
 void record_ladders(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GoldenOrigin& o) {
   std::string text = origin_lines(o) + "instruction\thash\tcolumn 0\n";
   for (const narrow::Instruction& i : narrow::all_instructions()) {
-    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability) || !narrow::ladder_reaches(i.formats())) continue;
+    if (!is_wanted(options, i.name()) || !i.runs_on(options.capability) || !narrow::ladder_reaches(i.formats()))
+      continue;
     const std::vector<narrow::Code> results = narrow::record_tile(i, 0, narrow::ladder_tile);
     text += i.name() + format_text("\t%016llX\t", static_cast<unsigned long long>(narrow::hash_tile(results)));
     for (int row = 0; row < narrow::tile_rows; ++row) {

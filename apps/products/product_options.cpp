@@ -118,9 +118,11 @@ void require(const MatrixFlags& flags, const char* command) {
 
 void ProductOptions::declare(Arguments& arguments) {
   arguments.option("--model", model, "NAME", "a model of narrow models");
-  arguments.option("--plan", plan, "PLAN",
-                   "chain, promote:128, split:1408, slice:4, even:3, streamk:132; then ,pairwise ,reversed ,output ,rne ,rna");
-  arguments.option("--a", a.file, "FILE", "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors); a third dimension in front is a batch");
+  arguments.option(
+      "--plan", plan, "PLAN",
+      "chain, promote:128, split:1408, slice:4, even:3, streamk:132; then ,pairwise ,reversed ,output ,rne ,rna");
+  arguments.option("--a", a.file, "FILE",
+                   "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors); a third dimension in front is a batch");
   arguments.option("--b", b.file, "FILE", "B, k x n");
   arguments.option("--c", c.file, "FILE", "C, m x n, or a bias of n numbers, one a column (default zero)");
   arguments.option("--a-format", a.format, "F", "what integers in A are codes of: bf16, e4m3, tf32, ...");
@@ -183,12 +185,13 @@ void load_product(const ProductOptions& options, const char* command, ProductInp
   if (options.c.file) {
     in.c = load_matrix(options.c, in.a.rows);
     if (in.c->rows != in.a.rows || in.c->cols != in.b.cols)
-      throw narrow::Error(std::string(command) + ": A B is " + std::to_string(in.a.rows) + "x" +
-                          std::to_string(in.b.cols) +
-                          (in.c->one_row_for_all ? " and the bias has " + std::to_string(in.c->cols) + " numbers: it has one a column"
-                                                 : " and C is " + shape_of(*in.c)));
+      throw narrow::Error(
+          std::string(command) + ": A B is " + std::to_string(in.a.rows) + "x" + std::to_string(in.b.cols) +
+          (in.c->one_row_for_all ? " and the bias has " + std::to_string(in.c->cols) + " numbers: it has one a column"
+                                 : " and C is " + shape_of(*in.c)));
     if (in.c->items > in.items())
-      throw narrow::Error(std::string(command) + ": C has " + std::to_string(in.c->items) + " matrices, A and B have one");
+      throw narrow::Error(std::string(command) + ": C has " + std::to_string(in.c->items) +
+                          " matrices, A and B have one");
     fits_batch(*in.c, "C");
     in.options.c_format = in.c->format;
   } else if (options.c.format || (options.beta && command == std::string_view("gemm"))) {
@@ -207,7 +210,8 @@ std::size_t ProductInputs::items() const { return std::max(a.items, b.items); }
 
 std::string product_shape(const ProductInputs& in) {
   const std::string batch = in.items() > 1 ? std::to_string(in.items()) + " times " : "";
-  return batch + std::to_string(in.a.rows) + "x" + std::to_string(in.b.cols) + " = " + shape_of(in.a) + " * " + shape_of(in.b);
+  return batch + std::to_string(in.a.rows) + "x" + std::to_string(in.b.cols) + " = " + shape_of(in.a) + " * " +
+         shape_of(in.b);
 }
 
 }  // namespace app

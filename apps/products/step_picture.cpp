@@ -43,7 +43,8 @@ ExactNumber cut_part(const narrow::TracedTerm& t, int lowest) {
 }
 
 // The operands of a stage; zero products stay out of the sum and of the race for the largest exponent.
-std::string operand_table(const DotModel& m, const narrow::DotOperands& in, const narrow::FusedStage& stage, bool colour) {
+std::string operand_table(const DotModel& m, const narrow::DotOperands& in, const narrow::FusedStage& stage,
+                          bool colour) {
   const bool scaled = m.is_block_scaled(), groups = m.rule == narrow::DotRule::block_groups;
   Table table{{"", "a", "code", "b", "code", "product", "exponent"},
               {Align::left, Align::right, Align::left, Align::right, Align::left, Align::right, Align::left},
@@ -176,8 +177,8 @@ std::string rounding_lines(const DotModel& m, const narrow::FusedStage& stage, b
   }
   while (!rest.empty() && rest.back() == '0') rest.pop_back();
   return indent + "rounding  " + (stage.sum < 0 ? "-" : "+") + paint(kept, Colour::green, colour) +
-         paint("|", Colour::yellow, colour) + paint(rest, Colour::red, colour) + " * " + narrow::binade_text(binade) + "  " +
-         std::string(rounding_text(m.rounding)) + " to " + std::to_string(f.mantissa_bits) + " fraction bits" +
+         paint("|", Colour::yellow, colour) + paint(rest, Colour::red, colour) + " * " + narrow::binade_text(binade) +
+         "  " + std::string(rounding_text(m.rounding)) + " to " + std::to_string(f.mantissa_bits) + " fraction bits" +
          (binade != top ? ", subnormal" : "") + "\n" + indent + "          " + rounding_outcome(m, stage) + "\n";
 }
 
@@ -284,7 +285,8 @@ std::string code_and_value(Code code, const narrow::Format& f) {
   return narrow::to_hex_code(code, f) + " = " + value + (plain ? "" : " (about " + near + ")");
 }
 
-std::string stage_text(const DotModel& model, const narrow::DotOperands& operands, const narrow::DotStage& stage, bool colour) {
+std::string stage_text(const DotModel& model, const narrow::DotOperands& operands, const narrow::DotStage& stage,
+                       bool colour) {
   const auto& title = std::visit([](const auto& s) -> const std::string& { return s.title; }, stage);
   const std::string body = std::holds_alternative<narrow::FusedStage>(stage)
                                ? fused_text(model, operands, std::get<narrow::FusedStage>(stage), colour)

@@ -8,7 +8,8 @@
 
 namespace app {
 
-std::string stage_text(const narrow::DotModel& model, const narrow::DotOperands& operands, const narrow::DotStage& stage, bool colour);
+std::string stage_text(const narrow::DotModel& model, const narrow::DotOperands& operands,
+                       const narrow::DotStage& stage, bool colour);
 
 // "0x33000000 = 2^-25 (2.98e-08)"
 std::string code_and_value(narrow::Code code, const narrow::Format& f);

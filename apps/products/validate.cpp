@@ -93,8 +93,8 @@ std::string column_text(const std::vector<narrow::Code>& codes, const narrow::Fo
   for (std::size_t n = 0; n < codes.size(); ++n) {
     if ((codes[n] & ~f.sign_mask()) == 0) continue;
     if (++shown > most) break;
-    text += (text.empty() ? "" : ", ") + std::string("B[") + std::to_string(n) + "] = " +
-            digits_text(narrow::decode(codes[n], f), 6) + " (" + narrow::to_hex_code(codes[n], f) + ")";
+    text += (text.empty() ? "" : ", ") + std::string("B[") + std::to_string(n) +
+            "] = " + digits_text(narrow::decode(codes[n], f), 6) + " (" + narrow::to_hex_code(codes[n], f) + ")";
   }
   return shown > most ? "spread numbers" : "zeros but " + text;
 }
@@ -103,12 +103,13 @@ std::string telling_text(const ValidateResult& r, const ProductInputs& in, const
                          const std::optional<std::string>& file) {
   if (!r.telling) {
     if (r.differences.empty() && !file) return "";
-    return std::string("  no short product was found that tells them apart") + (file ? ": " + *file + " was not written" : "") + "\n";
+    return std::string("  no short product was found that tells them apart") +
+           (file ? ": " + *file + " was not written" : "") + "\n";
   }
   const narrow::TellingTest& test = *r.telling;
   const narrow::Format f = in.b.format == narrow::detail::tf32.format ? narrow::detail::f32.format : in.b.format;
-  std::string text = "  to tell them apart, multiply A = ones(1, " + std::to_string(test.b.size()) + ") and B = " +
-                     column_text(test.b, f) +
+  std::string text = "  to tell them apart, multiply A = ones(1, " + std::to_string(test.b.size()) +
+                     ") and B = " + column_text(test.b, f) +
                      (file ? "; written to " + *file : "; --test FILE.safetensors writes them") + ":\n";
   constexpr std::size_t most = 4;
   for (std::size_t n = 0; n < test.answers.size() && n < most; ++n)
@@ -118,7 +119,8 @@ std::string telling_text(const ValidateResult& r, const ProductInputs& in, const
                  ? " and " + std::to_string(test.answers[n].candidates.size() - 1) + " more"
                  : "") +
             "\n";
-  if (test.answers.size() > most) text += "    and " + counted(test.answers.size() - most, "other answer", "other answers") + "\n";
+  if (test.answers.size() > most)
+    text += "    and " + counted(test.answers.size() - most, "other answer", "other answers") + "\n";
   return text;
 }
 
@@ -130,10 +132,11 @@ std::string same_text(const ValidateResult& r, bool verbose) {
                      " models and plans have the same bits on this data; the likeliest is named. By plan:\n";
   for (std::size_t i = 0; i < lines.size() && i < most; ++i) text += "    " + lines[i] + "\n";
   if (lines.size() > most) text += "    and " + std::to_string(lines.size() - most) + " more plans; --json lists all\n";
-  const auto sampled = std::find_if(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.compared < r.total; });
+  const auto sampled =
+      std::find_if(r.candidates.begin(), r.candidates.end(), [&](const auto& c) { return c.compared < r.total; });
   if (sampled != r.candidates.end())
-    text += "  confirmed on every output: " + std::to_string(sampled - r.candidates.begin()) + " of them; the others on the " +
-            std::to_string(sampled->compared) + " outputs that tell most\n";
+    text += "  confirmed on every output: " + std::to_string(sampled - r.candidates.begin()) +
+            " of them; the others on the " + std::to_string(sampled->compared) + " outputs that tell most\n";
   if (!r.differences.empty()) text += "  they differ in " + r.differences + "\n";
   return text;
 }
@@ -163,7 +166,8 @@ std::string distance_table(const ValidateResult& r, bool verbose, bool colour) {
     }
     std::uint64_t rest = 0;
     for (std::size_t m = n; m < bins.size(); ++m) rest += r.ulp_counts[bins[m]];
-    row((bins[n] >= 21 ? "2^" + std::to_string(bins[n] - 1) : std::to_string(1ull << (bins[n] - 1))) + " and more", rest);
+    row((bins[n] >= 21 ? "2^" + std::to_string(bins[n] - 1) : std::to_string(1ull << (bins[n] - 1))) + " and more",
+        rest);
     break;
   }
   if (r.nan_mismatch != 0) row("NaN on one side", r.nan_mismatch);
@@ -197,7 +201,8 @@ std::string failing_text(const Report& r, bool colour) {
             operand_text(dot.b[k], v.b_format) + ")\n";
   if (dot.a.size() > few) text += "    and " + counted(dot.a.size() - few, "more", "more") + "\n";
   if (r.options.vector) return text + "    written as a C++ program to " + *r.options.vector + "\n";
-  if (!r.options.verbose) return text + "    --verbose shows all of it in hex and as C++, --vector FILE.cpp writes that\n";
+  if (!r.options.verbose)
+    return text + "    --verbose shows all of it in hex and as C++, --vector FILE.cpp writes that\n";
   return text + hex_lines(v, 4) + "\n  " + paint("The same in C++", Colour::bold, colour) + "\n\n" + cpp_program(v);
 }
 
@@ -221,8 +226,8 @@ std::string to_text(const Report& report) {
   std::string text = headline(r, colour) + "  " + product_shape(report.in) + ", " +
                      code_format_name(report.in.a.format) + " * " + code_format_name(report.in.b.format) +
                      (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + " to " +
-                     code_format_name(report.d.format) + "; " + tried + "\n  evidence for this model: " +
-                     narrow::evidence_text(*r.candidates.front().model) + "\n";
+                     code_format_name(report.d.format) + "; " + tried +
+                     "\n  evidence for this model: " + narrow::evidence_text(*r.candidates.front().model) + "\n";
   if (report.wrong_gpu)
     text += "  " + paint("no model of " + *report.options.gpu + " gives these bits", Colour::yellow, colour) + "\n";
   if (r.exact) return text + same_text(r, verbose) + telling_text(r, report.in, report.d.format, report.options.test);
@@ -306,14 +311,18 @@ void write_test(const std::string& path, const narrow::TellingTest& test, const 
   if (!path.ends_with(".safetensors"))
     throw narrow::Error("--test: " + narrow::quote(path) + "; give a file that ends in .safetensors");
   // TF32 operands are words.
-  const auto in_file = [](const narrow::Format& f) { return f == narrow::detail::tf32.format ? narrow::detail::f32.format : f; };
+  const auto in_file = [](const narrow::Format& f) {
+    return f == narrow::detail::tf32.format ? narrow::detail::f32.format : f;
+  };
   LoadedMatrix a = make_matrix(1, test.b.size(), in_file(in.a.format));
   LoadedMatrix b = make_matrix(test.b.size(), 1, in_file(in.b.format));
   const auto fill = [](LoadedMatrix& m, const auto& code_at) {
-    std::visit([&](auto& codes) {
-      using U = std::remove_reference_t<decltype(codes[0])>;
-      for (std::size_t n = 0; n < codes.size(); ++n) codes[n] = static_cast<U>(code_at(n));
-    }, m.codes);
+    std::visit(
+        [&](auto& codes) {
+          using U = std::remove_reference_t<decltype(codes[0])>;
+          for (std::size_t n = 0; n < codes.size(); ++n) codes[n] = static_cast<U>(code_at(n));
+        },
+        m.codes);
   };
   const narrow::Code one = narrow::encode(1.0, a.format);
   fill(a, [&](std::size_t) { return one; });
@@ -345,9 +354,10 @@ int run(const Options& options) {
   if (d.rows != in.a.rows || d.cols != in.b.cols || d.items != in.items())
     throw narrow::Error("validate: A B is " + batch_shape(in.items(), in.a.rows, in.b.cols) + " and D is " +
                         batch_shape(d.items, d.rows, d.cols) +
-                        (d.rows == in.b.cols && d.cols == in.a.rows ? ": D is transposed; --transpose-a with --transpose-b "
-                                                                      "and A and B exchanged gives its product"
-                                                                    : ""));
+                        (d.rows == in.b.cols && d.cols == in.a.rows
+                             ? ": D is transposed; --transpose-a with --transpose-b "
+                               "and A and B exchanged gives its product"
+                             : ""));
   if (model) {
     fit_matrix(in.a, p.a, model->a, model->name.view(), false);
     fit_matrix(in.b, p.b, model->b, model->name.view(), false);
@@ -360,9 +370,9 @@ int run(const Options& options) {
 
   const ValidateResult result = narrow::validate(request);
   Report report{result, in, d, {}, options};
-  report.wrong_gpu = result.exact && request.gpu && std::none_of(result.candidates.begin(), result.candidates.end(), [&](const auto& c) {
-                       return c.model->generation == *request.gpu;
-                     });
+  report.wrong_gpu = result.exact && request.gpu &&
+                     std::none_of(result.candidates.begin(), result.candidates.end(),
+                                  [&](const auto& c) { return c.model->generation == *request.gpu; });
   const bool scaled = !in.options.scale_a.values.empty() || !in.options.scale_b.values.empty() ||
                       !in.options.block_a.empty() || !in.options.block_b.empty();
   if (result.failing && !scaled) {
@@ -382,12 +392,14 @@ Action declare(Arguments& arguments) {
   options->product.declare(arguments);
   arguments.option("--d", options->d.file, "FILE", "D, m x n: what the kernel returned");
   arguments.option("--d-format", options->d.format, "F", "what integers in D are codes of");
-  arguments.option("--gpu", options->gpu, "NAME",
-                   "the GPU it ran on (h200, a100, rtx 4090, ...): its candidates come first (default: the newest that fits)");
+  arguments.option(
+      "--gpu", options->gpu, "NAME",
+      "the GPU it ran on (h200, a100, rtx 4090, ...): its candidates come first (default: the newest that fits)");
   arguments.option("--test", options->test, "FILE",
                    "write the smallest product that tells the candidates apart (.safetensors: a, b)");
   arguments.option("--vector", options->vector, "FILE", "write a failing dot product as a C++ program");
-  arguments.flag("--verbose", options->verbose, "every plan, every distance, the failing dot product in hex and as C++");
+  arguments.flag("--verbose", options->verbose,
+                 "every plan, every distance, the failing dot product in hex and as C++");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }

@@ -509,7 +509,8 @@ Action declare(Arguments& arguments) {
   arguments.option("--steps", o->steps, "N", "with --gradients: steps (default 10000)");
   arguments.option("--seed", o->seed, "N", "with --gradients: seed (default 1)");
   o->choice.declare(arguments);
-  arguments.option("--init", o->init, "S", "initial scale of every policy that has one and does not set it itself: 65536 or 2^16");
+  arguments.option("--init", o->init, "S",
+                   "initial scale of every policy that has one and does not set it itself: 65536 or 2^16");
   arguments.option("--growth-interval", o->growth_interval, "N", "good steps before growth");
   arguments.option("--growth", o->growth, "X", "growth factor, above 1");
   arguments.option("--backoff", o->backoff, "X", "backoff factor, above 0 and below 1");

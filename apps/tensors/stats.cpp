@@ -230,9 +230,9 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
   print(stats_table(shown, s.files.size() > 1).to_text(use_colour(1)));
   if (shown.size() < rows.size()) print("(" + std::to_string(rows.size() - shown.size()) + " more rows)\n");
   const auto overflowed = [](const StatsRow& row) { return row.overflow() != row.in_format.clamped; };
-  if (std::any_of(shown.begin(), shown.end(), overflowed)) print("SQNR -: undefined, a finite value overflowed or became NaN\n");
-  if (!request.blocks.empty())
-    print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
+  if (std::any_of(shown.begin(), shown.end(), overflowed))
+    print("SQNR -: undefined, a finite value overflowed or became NaN\n");
+  if (!request.blocks.empty()) print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
   if (!request.scale)
     print(
         std::string("scale: of the powers of two without overflow the one ") +

@@ -19,11 +19,11 @@ struct StatsRow {
   double scale = 1;
   narrow::InputStatistics input;
   narrow::FormatStatistics in_format;
-  std::string breaks;  // why this row breaks; empty when it does not
+  std::string breaks;                                    // why this row breaks; empty when it does not
   std::optional<narrow::ScaleSpread> block_scales = {};  // of block formats
 
-  // What was finite and left the format: beyond its largest value, or made NaN (a negative number where there is no sign,
-  // a block whose scale is NaN).
+  // What was finite and left the format: beyond its largest value, or made NaN (a negative number where there is no
+  // sign, a block whose scale is NaN).
   std::uint64_t overflow() const { return in_format.saturated + in_format.not_finite; }
   std::uint64_t lost() const { return in_format.underflow + overflow(); }
 };
@@ -31,7 +31,7 @@ struct StatsRow {
 // What --sort and --fail-if can name: the keys of the JSON, and "lost", which is underflow + overflow.
 struct Metric {
   const char* name;
-  bool is_count;  // may be given as a share of all elements
+  bool is_count;                     // may be given as a share of all elements
   double (*value)(const StatsRow&);  // NaN where it is undefined, and null in the JSON
   bool larger_is_worse;
 };

@@ -131,8 +131,8 @@ class Tracer {
     const auto width = static_cast<std::size_t>(m_.scale_block);
     const std::size_t at = first_ / width, blocks = (count_ + width - 1) / width;
     StepWatch watch;
-    acc_ = block_step(m_, a(), b(), Codes(in_.scale_a).subspan(at, blocks),
-                              Codes(in_.scale_b).subspan(at, blocks), acc_, watch);
+    acc_ = block_step(m_, a(), b(), Codes(in_.scale_a).subspan(at, blocks), Codes(in_.scale_b).subspan(at, blocks),
+                      acc_, watch);
     take(stage, watch, m_.rule == DotRule::block_groups ? 16 : 1);
     stage.result = acc_;
     out_.stages.emplace_back(std::move(stage));
@@ -272,11 +272,12 @@ class Tracer {
     if (halves) {
       const detail::AlignedSum odd = aligned(1, 2, ": products with odd k");
       const int largest = std::max(s.largest, odd.largest);
-      s = {detail::floor_shift(s.quanta, largest - s.largest) +
-               detail::floor_shift(odd.quanta, largest - odd.largest),
+      s = {detail::floor_shift(s.quanta, largest - s.largest) + detail::floor_shift(odd.quanta, largest - odd.largest),
            largest};
-      stage.operations.push_back(
-          {"even + odd", "floors to multiples of " + binade_text(largest - f), exact_quanta(s.quanta, largest - f), {}});
+      stage.operations.push_back({"even + odd",
+                                  "floors to multiples of " + binade_text(largest - f),
+                                  exact_quanta(s.quanta, largest - f),
+                                  {}});
     }
     DotTerm t = detail::term_of(unpack(c, fc_), fc_);
     if (t.significand == 0) t.exponent = fc_.min_exponent();

@@ -15,7 +15,6 @@
 namespace narrow {
 namespace {
 
-
 constexpr const char* accepted =
     "accepted: JSON rows [step, loss, scale, found_inf, ...] or objects, in an array or one a line; CSV with a line of "
     "names (step and amax, found_inf or scale); logs.json and histograms.json of data/torch/record_gpt.py";
@@ -502,8 +501,8 @@ class CsvLog {
       names.emplace_back(field.text);
     }
     if (!useful)
-      in_.fail(begin_, "no column amax, found_inf or scale in the line of names " +
-                           quote(in_.slice(begin_, end_)) + "; " + accepted);
+      in_.fail(begin_, "no column amax, found_inf or scale in the line of names " + quote(in_.slice(begin_, end_)) +
+                           "; " + accepted);
     return names;
   }
 

@@ -32,7 +32,7 @@ int parse_power(std::string_view digits, std::string_view whole) {
   }
   if (digits.empty() || n > most)
     throw Error(quote(whole) +
-                        " is not a number; accepted: a power such as 2^-12 or 1.5*2^-12, exponents from -4000 to 4000");
+                " is not a number; accepted: a power such as 2^-12 or 1.5*2^-12, exponents from -4000 to 4000");
   return negative ? -n : n;
 }
 
@@ -59,8 +59,7 @@ std::string binary_text(const ExactNumber& x, std::size_t longest_decimal) {
 
 std::string binary_text(Code code, const Format& f) {
   constexpr std::size_t any_integer = 20;
-  return f.is_integer() ? binary_text(exact_number(code, f), any_integer)
-                        : binary_text(exact_number(code, f));
+  return f.is_integer() ? binary_text(exact_number(code, f), any_integer) : binary_text(exact_number(code, f));
 }
 
 ExactNumber parse_binary_number(std::string_view text) {
@@ -75,11 +74,8 @@ ExactNumber parse_binary_number(std::string_view text) {
   if (product) front.remove_suffix(1);
   const bool sign_only = front == "-" || front == "+";
   if (!base_two || (!product && !front.empty() && !sign_only))
-    throw Error(quote(whole) +
-                        " is not a number; accepted: decimals, hex floats, 2^-12, 1.5*2^-12, inf, nan");
-  ExactNumber x = parse_number(product     ? std::string(front)
-                                               : sign_only ? std::string(front) + "1"
-                                                           : "1");
+    throw Error(quote(whole) + " is not a number; accepted: decimals, hex floats, 2^-12, 1.5*2^-12, inf, nan");
+  ExactNumber x = parse_number(product ? std::string(front) : sign_only ? std::string(front) + "1" : "1");
   x.power_of_two += power;
   return x;
 }

@@ -9,7 +9,7 @@ namespace narrow {
 class ExactSum {
  public:
   void add(bool negative, U128 significand, int exponent);  // (-1)^negative * significand * 2^exponent
-  void add(Code code, const Format& f);             // a finite value
+  void add(Code code, const Format& f);                     // a finite value
   void add_product(Code a, const Format& fa, Code b, const Format& fb);
   void add(const ExactNumber& x, bool turned = false);  // finite, power_of_ten 0; turned: subtracted
 
