@@ -9,6 +9,7 @@
 #include "formats/card_values.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/report/escape.hpp"
 #include "narrow/text/print.hpp"
 
 namespace app {
@@ -219,29 +220,15 @@ table.values sup { font-size:.75em; line-height:0; }
   table.facts { font-size:8pt; } }
 )";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
 std::string format_page(const ChosenFormat& chosen) {
   const Format& f = chosen.format;
   const Code example = example_code(f);
   const std::string foot = "<p class=\"faint\">Every number here is derived from the bit layout by narrow " +
                            std::string(narrow::version) + ".</p>\n";
-  std::string out = "<section class=\"page\" id=\"" + escaped(chosen.name) + "\"><div class=\"head\"><h2>" +
-                    escaped(chosen.name) + "</h2><span class=\"faint\">" + std::to_string(f.width()) +
-                    " bits &middot; " + escaped(chosen.source) +
-                    (chosen.aliases.empty() ? "" : " &middot; also " + escaped(chosen.aliases)) + "</span></div>\n";
+  std::string out = "<section class=\"page\" id=\"" + narrow::escaped_html(chosen.name) + "\"><div class=\"head\"><h2>" +
+                    narrow::escaped_html(chosen.name) + "</h2><span class=\"faint\">" + std::to_string(f.width()) +
+                    " bits &middot; " + narrow::escaped_html(chosen.source) +
+                    (chosen.aliases.empty() ? "" : " &middot; also " + narrow::escaped_html(chosen.aliases)) + "</span></div>\n";
   out += bits_picture(f, example) + rules_html(f) + example_html(f, example);
   out += "<div class=\"two\">" + limits_html(f) + specials_html(f) + "</div>\n";
   out += "<h3>" + std::string(f.width() <= 8 ? "Where the positive values lie" : "Positive range; lighter: subnormal") +

@@ -11,6 +11,4 @@ namespace app {
 std::string format_page(const ChosenFormat& chosen);  // a <section class="page">
 extern const std::string_view page_style;             // CSS for such sections
 
-std::string escaped(std::string_view text);  // for HTML
-
 }  // namespace app
