@@ -6,7 +6,7 @@
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/scale/trace.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace analysis {
 namespace {

@@ -8,7 +8,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/scale/tensor_scale.hpp"
-#include "narrow/train/unfold.hpp"
+#include "narrow/train/operations/unfold.hpp"
 
 namespace analysis {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiment.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace analysis {
 

@@ -17,7 +17,7 @@
 #include "narrow/scale/delayed_scaling.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 using namespace narrow;
 using namespace lesson;

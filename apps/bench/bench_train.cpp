@@ -7,7 +7,7 @@
 #include "bench/bench_eigen.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace app {
 namespace {

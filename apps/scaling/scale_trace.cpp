@@ -23,7 +23,7 @@
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/row_major.hpp"
 #include "narrow/text/quote.hpp"
-#include "narrow/train/framework_config.hpp"
+#include "narrow/train/policy/framework_config.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "scaling/explain_scale.hpp"

@@ -1,5 +1,5 @@
 // narrow memory: what a training step keeps in memory under precision recipes, on one device and shared by many.
-#include "narrow/train/memory.hpp"
+#include "narrow/train/run/memory.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
-#include "narrow/train/framework_config.hpp"
+#include "narrow/train/policy/framework_config.hpp"
 
 namespace app {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cli/command.hpp"
 #include "narrow/text/quote.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace app {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/table.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace app {
 

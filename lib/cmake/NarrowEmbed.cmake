@@ -1,7 +1,7 @@
 # narrow_embed(<output.cpp> <name> <file> [<name> <file>..]): files as arrays of bytes in narrow::train::embedded.
 function(narrow_embed output)
   set(pairs ${ARGN})
-  set(text "// Made by lib/cmake/NarrowEmbed.cmake from files in data/; not to be edited.\n#include \"narrow/train/embedded.hpp\"\n")
+  set(text "// Made by lib/cmake/NarrowEmbed.cmake from files in data/; not to be edited.\n#include \"narrow/train/data/embedded.hpp\"\n")
   string(APPEND text "namespace narrow::train::embedded {\nnamespace {\n")
   set(functions "")
   while(pairs)

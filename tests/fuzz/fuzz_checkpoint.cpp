@@ -9,7 +9,7 @@
 
 #include "fuzz/read_all.hpp"
 #include "narrow/tensor/crc32.hpp"
-#include "narrow/train/checkpoint.hpp"
+#include "narrow/train/run/checkpoint.hpp"
 #include "tensor/files.hpp"
 
 namespace {

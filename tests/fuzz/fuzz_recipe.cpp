@@ -1,7 +1,7 @@
 // Any text as a recipe or a framework's file; "megatron:--" and "fsdp:" open settings as words. What is accepted prints
 // and reads again as the same.
 #include "fuzz/read_all.hpp"
-#include "narrow/train/framework_config.hpp"
+#include "narrow/train/policy/framework_config.hpp"
 
 namespace {
 

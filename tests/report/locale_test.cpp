@@ -16,7 +16,7 @@
 #include "narrow/tensor/safetensors_json.hpp"
 #include "narrow/text/parse.hpp"
 #include "narrow/text/print.hpp"
-#include "narrow/train/recipe.hpp"
+#include "narrow/train/policy/recipe.hpp"
 #include "support/make_locale.hpp"
 
 using namespace narrow;

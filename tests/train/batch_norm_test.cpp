@@ -1,5 +1,5 @@
 // Batch norm against its definition in long double and central differences; what its running statistics are and do.
-#include "narrow/train/batch_norm.hpp"
+#include "narrow/train/operations/batch_norm.hpp"
 
 #include <doctest/doctest.h>
 

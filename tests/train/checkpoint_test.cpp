@@ -1,4 +1,4 @@
-#include "narrow/train/checkpoint.hpp"
+#include "narrow/train/run/checkpoint.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

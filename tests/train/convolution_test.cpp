@@ -1,13 +1,13 @@
 // Convolutions against loops over the definition, central differences, and linear layers on their windows.
-#include "narrow/train/convolution.hpp"
+#include "narrow/train/operations/convolution.hpp"
 
 #include <doctest/doctest.h>
 
 #include "narrow/base/error.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/train/linear.hpp"
-#include "narrow/train/recipe.hpp"
+#include "narrow/train/operations/linear.hpp"
+#include "narrow/train/policy/recipe.hpp"
 #include "support/inputs.hpp"
 #include "train/probe.hpp"
 

@@ -1,4 +1,4 @@
-#include "narrow/train/dataset.hpp"
+#include "narrow/train/data/dataset.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,11 +6,11 @@
 #include <set>
 
 #include "narrow/base/error.hpp"
-#include "narrow/train/digits.hpp"
-#include "narrow/train/embedded.hpp"
-#include "narrow/train/fashion.hpp"
-#include "narrow/train/gunzip.hpp"
-#include "narrow/train/text_corpus.hpp"
+#include "narrow/train/data/digits.hpp"
+#include "narrow/train/data/embedded.hpp"
+#include "narrow/train/data/fashion.hpp"
+#include "narrow/train/data/gunzip.hpp"
+#include "narrow/train/data/text_corpus.hpp"
 #include "tensor/files.hpp"
 
 using namespace narrow::train;

@@ -1,12 +1,12 @@
 // Defaults are those of DeepSpeed 0.19.6, PyTorch's MixedPrecision and Megatron-LM d98e8a6, read in their sources.
-#include "narrow/train/framework_config.hpp"
+#include "narrow/train/policy/framework_config.hpp"
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "narrow/train/framework_keys.hpp"
+#include "narrow/train/policy/framework_keys.hpp"
 #include "tensor/files.hpp"
 
 using namespace narrow::train;

@@ -1,4 +1,4 @@
-#include "narrow/train/gradients.hpp"
+#include "narrow/train/run/gradients.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // exp, log, tanh and erf: their errors in ulp against MPFR, their edges, and lanes against single values.
-#include "narrow/train/math.hpp"
+#include "narrow/train/operations/math.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // What a step keeps in memory, against published tables and counts by hand.
-#include "narrow/train/memory.hpp"
+#include "narrow/train/run/memory.hpp"
 
 #include <doctest/doctest.h>
 
-#include "narrow/train/recipe.hpp"
+#include "narrow/train/policy/recipe.hpp"
 
 using namespace narrow;
 using namespace narrow::train;

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "narrow/base/random.hpp"
-#include "narrow/train/model.hpp"
+#include "narrow/train/models/model.hpp"
 #include "train/central_difference.hpp"
 
 namespace narrow::train {

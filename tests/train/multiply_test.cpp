@@ -1,5 +1,5 @@
 // The plain product against the loop that defines it, bit for bit: odd sizes, every layout, any number of threads.
-#include "narrow/train/multiply.hpp"
+#include "narrow/train/operations/multiply.hpp"
 
 #include <doctest/doctest.h>
 

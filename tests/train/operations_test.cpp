@@ -1,11 +1,11 @@
 // Every operation by itself: its gradients against central differences in double.
 #include <doctest/doctest.h>
 
-#include "narrow/train/block.hpp"
-#include "narrow/train/cross_entropy.hpp"
-#include "narrow/train/embedding.hpp"
-#include "narrow/train/pool.hpp"
-#include "narrow/train/relu.hpp"
+#include "narrow/train/models/block.hpp"
+#include "narrow/train/operations/cross_entropy.hpp"
+#include "narrow/train/operations/embedding.hpp"
+#include "narrow/train/operations/pool.hpp"
+#include "narrow/train/operations/relu.hpp"
 #include "train/probe.hpp"
 
 namespace narrow::train {

@@ -1,6 +1,6 @@
 // The optimisers against scalar loops written from torch's documentation, in FP32 and in narrow formats; how BF16
 // parameters stall and what helps. tests/train/torch_reference_test.cpp compares with torch itself.
-#include "narrow/train/optimiser.hpp"
+#include "narrow/train/run/optimiser.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,8 @@
 #include "narrow/base/random.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/scale/quantise.hpp"
-#include "narrow/train/linear.hpp"
-#include "narrow/train/scores.hpp"
+#include "narrow/train/operations/linear.hpp"
+#include "narrow/train/operations/scores.hpp"
 #include "support/inputs.hpp"
 
 namespace narrow::train {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "narrow/base/error.hpp"
-#include "narrow/train/model.hpp"
+#include "narrow/train/models/model.hpp"
 
 namespace narrow::train {
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "narrow/base/random.hpp"
-#include "narrow/train/store.hpp"
+#include "narrow/train/operations/store.hpp"
 #include "train/central_difference.hpp"
 
 namespace narrow::train::test {

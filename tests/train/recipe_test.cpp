@@ -1,4 +1,4 @@
-#include "narrow/train/recipe.hpp"
+#include "narrow/train/policy/recipe.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "narrow/train/reduce.hpp"
+#include "narrow/train/operations/reduce.hpp"
 
 #include <doctest/doctest.h>
 

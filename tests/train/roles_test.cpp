@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "narrow/base/random.hpp"
-#include "narrow/train/block.hpp"
-#include "narrow/train/cross_entropy.hpp"
+#include "narrow/train/models/block.hpp"
+#include "narrow/train/operations/cross_entropy.hpp"
 #include "support/inputs.hpp"
 
 namespace narrow::train {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace test {
 

@@ -1,4 +1,4 @@
-#include "narrow/train/schedule.hpp"
+#include "narrow/train/run/schedule.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/train/model.hpp"
-#include "narrow/train/quantiser.hpp"
+#include "narrow/train/models/model.hpp"
+#include "narrow/train/operations/quantiser.hpp"
 
 namespace narrow::train {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "narrow/base/random.hpp"
-#include "narrow/train/model.hpp"
+#include "narrow/train/models/model.hpp"
 
 namespace narrow::train {
 

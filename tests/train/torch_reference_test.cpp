@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 using namespace narrow::train;
 using Json = nlohmann::json;

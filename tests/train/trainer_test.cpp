@@ -1,4 +1,4 @@
-#include "narrow/train/trainer.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "narrow/train/loss_summary.hpp"
+#include "narrow/train/run/loss_summary.hpp"
 #include "tensor/files.hpp"
 #include "train/runs.hpp"
 
