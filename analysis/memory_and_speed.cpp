@@ -7,8 +7,8 @@
 #include "experiment.hpp"
 #include "inputs.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/train/run/memory.hpp"
 #include "narrow/train/policy/recipe.hpp"
+#include "narrow/train/run/memory.hpp"
 #include "recorded_steps.hpp"
 
 namespace analysis {

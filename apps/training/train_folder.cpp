@@ -8,8 +8,8 @@
 #include "cli/write_file.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/train/run/checkpoint.hpp"
 #include "narrow/train/policy/recipe_words.hpp"
+#include "narrow/train/run/checkpoint.hpp"
 
 namespace app {
 namespace {

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "narrow/base/random.hpp"
-#include "narrow/train/operations/math.hpp"
 #include "narrow/train/models/model.hpp"
+#include "narrow/train/operations/math.hpp"
 
 namespace narrow::train {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "narrow/train/operations/observer.hpp"
-#include "narrow/train/policy/policy.hpp"
 #include "narrow/train/operations/store.hpp"
 #include "narrow/train/operations/tensor.hpp"
+#include "narrow/train/policy/policy.hpp"
 
 namespace narrow::train {
 

@@ -1,8 +1,8 @@
 // A small GPT that predicts the next byte: token and position embeddings, blocks, a last norm, an untied head.
 #pragma once
 
-#include "narrow/train/models/model.hpp"
 #include "narrow/train/models/block.hpp"
+#include "narrow/train/models/model.hpp"
 #include "narrow/train/operations/cross_entropy.hpp"
 #include "narrow/train/operations/embedding.hpp"
 

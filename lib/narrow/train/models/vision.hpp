@@ -2,8 +2,8 @@
 // that see everything, a last norm, the mean over the patches, a head.
 #pragma once
 
-#include "narrow/train/models/model.hpp"
 #include "narrow/train/models/block.hpp"
+#include "narrow/train/models/model.hpp"
 #include "narrow/train/operations/cross_entropy.hpp"
 #include "narrow/train/operations/embedding.hpp"
 #include "narrow/train/operations/pool.hpp"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "narrow/train/policy/policy.hpp"
 #include "narrow/train/operations/tensor.hpp"
+#include "narrow/train/policy/policy.hpp"
 
 namespace narrow::train {
 

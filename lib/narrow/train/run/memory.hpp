@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "narrow/train/run/optimiser.hpp"
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/run/optimiser.hpp"
 
 namespace narrow::train {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "narrow/train/operations/tensor.hpp"
 #include "narrow/train/policy/optimiser_settings.hpp"
 #include "narrow/train/policy/policy.hpp"
-#include "narrow/train/operations/tensor.hpp"
 
 namespace narrow::train {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "narrow/scale/policy_table.hpp"
+#include "narrow/train/operations/reduce.hpp"
+#include "narrow/train/policy/recipe.hpp"
 #include "narrow/train/run/gradients.hpp"
 #include "narrow/train/run/instrument.hpp"
-#include "narrow/train/policy/recipe.hpp"
-#include "narrow/train/operations/reduce.hpp"
 #include "narrow/train/run/schedule.hpp"
 #include "narrow/train/run/task.hpp"
 
