@@ -17,7 +17,6 @@ needed_packages="
   libcli11-dev=include:CLI/CLI.hpp
   nlohmann-json3-dev=include:nlohmann/json.hpp
   libmpfr-dev=include:mpfr.h
-  libbenchmark-dev=include:benchmark/benchmark.h
   zlib1g-dev=include:zlib.h
   python3-numpy=path:/usr/lib/python3/dist-packages/numpy
   gnuplot-nox=bin:gnuplot
