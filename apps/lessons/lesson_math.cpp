@@ -203,7 +203,7 @@ class Parser {
       case '!': return {std::string(1, c), c == '/' ? Role::operation : Role::operand};
       case ',':
       case ';':
-      case ':': return {std::string(1, c) + "<span class=\"thin\"></span>", Role::operation};
+      case ':': return {c + std::string("<span class=\"thin\"></span>"), Role::operation};
       default: refuse("unknown sign " + narrow::quote(std::string(1, c)));
     }
   }

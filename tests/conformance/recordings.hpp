@@ -38,7 +38,7 @@ inline std::vector<std::string> cells(const std::string& line) {
 }
 
 inline Recordings read_recordings(const std::string& name) {
-  const std::string path = std::string(NARROW_DATA) + "/conformance/" + name;
+  const std::string path = NARROW_DATA "/conformance/" + name;
   std::ifstream file(path);
   INFO(path);
   REQUIRE(file.is_open());
