@@ -10,7 +10,6 @@
 
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 
 namespace {
@@ -31,7 +30,7 @@ std::string read_file(const std::string& path) {
 std::string card_of(const std::string& format) {
   const Folder folder;
   const std::string file = folder.file("card.html");
-  CHECK(narrow({"formats", format, "--card", "-o", file}).status == 0);
+  CHECK(test::narrow({"formats", format, "--card", "-o", file}).status == 0);
   return read_file(file);
 }
 
@@ -109,7 +108,7 @@ TEST_CASE("apps: every format has a card with bits and limits and special codes"
 TEST_CASE("apps: cards of several formats stand in one file after an overview") {
   const Folder folder;
   const std::string file = folder.file("all.html");
-  CHECK(narrow({"formats", "--card", "-o", file}).status == 0);
+  CHECK(test::narrow({"formats", "--card", "-o", file}).status == 0);
   const std::string page = read_file(file);
   CHECK(count_of(page, "<section class=\"page\"") == 17);
   CHECK(count_of(page, "<section class=\"card\"") == 17);
@@ -126,7 +125,7 @@ TEST_CASE("apps: a card prints on one page") {
   for (const char* name : {"e4m3", "e5m2", "fp64", "int8", "e3m4"}) {
     CAPTURE(name);
     const std::string html = folder.file(std::string(name) + ".html"), pdf = folder.file(std::string(name) + ".pdf");
-    REQUIRE(narrow({"formats", name, "--card", "-o", html}).status == 0);
+    REQUIRE(test::narrow({"formats", name, "--card", "-o", html}).status == 0);
     const test::Ran ran = test::run_program({browser, "--headless", "--no-sandbox", "--disable-gpu",
                                              "--user-data-dir=" + folder.file("profile"), "--no-pdf-header-footer",
                                              "--print-to-pdf=" + pdf, "file://" + html});

@@ -2,16 +2,15 @@
 
 using test::check_refused;
 using test::contains;
-using test::narrow;
 
 TEST_CASE("apps: the version is that of the build") {
-  const test::Ran ran = narrow({"--version"});
+  const test::Ran ran = test::narrow({"--version"});
   CHECK(ran.status == 0);
   CHECK(ran.out == "narrow " NARROW_VERSION "\n");
 }
 
 TEST_CASE("apps: every help has an example") {
-  const test::Ran all = narrow({"--help"});
+  const test::Ran all = test::narrow({"--help"});
   CHECK(all.status == 0);
   CHECK(all.err == "");
   CHECK(contains(all.out, "Exit status"));
@@ -19,7 +18,7 @@ TEST_CASE("apps: every help has an example") {
                                     "validate", "gpu", "list-scaling", "scale-trace", "train", "bench", "list", "run", "report"}) {
     CAPTURE(command);
     CHECK(contains(all.out, "  narrow " + command));
-    const test::Ran ran = narrow({command, "--help"});
+    const test::Ran ran = test::narrow({command, "--help"});
     CHECK(ran.status == 0);
     CHECK(contains(ran.out, "Usage: narrow " + command + " ["));
     CHECK(contains(ran.out, "Example:\n  narrow " + command));
@@ -28,7 +27,7 @@ TEST_CASE("apps: every help has an example") {
 }
 
 TEST_CASE("apps: without a subcommand the help comes and the status is 2") {
-  const test::Ran ran = narrow({});
+  const test::Ran ran = test::narrow({});
   CHECK(ran.status == 2);
   CHECK(ran.out == "");
   CHECK(contains(ran.err, "formats"));
@@ -59,7 +58,7 @@ TEST_CASE("apps: a message is one readable line whatever was typed") {
   check_refused({"show", std::string(100000, 'x')}, {});
   check_refused({"show", "1", "--formats", std::string(100000, ',')}, {"--formats"});
   check_refused({"show", "1", "--" + std::string(100000, 'y')}, {"unknown option"});
-  const test::Ran ran = narrow({"show", "a\nb\x1b[31m\xff", "--json"});
+  const test::Ran ran = test::narrow({"show", "a\nb\x1b[31m\xff", "--json"});
   CHECK(ran.status == 2);
   for (const char c : ran.err) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
 }
@@ -68,7 +67,7 @@ TEST_CASE("apps: a reader that leaves is not an error") {
   test::RunOptions options;
   options.output = test::RunOptions::Output::unread;
   for (const std::string command : {"formats", "--help"}) {
-    const test::Ran ran = narrow({command}, options);
+    const test::Ran ran = test::narrow({command}, options);
     CHECK(ran.status == 0);
     CHECK(ran.err == "");
   }
@@ -77,13 +76,13 @@ TEST_CASE("apps: a reader that leaves is not an error") {
 TEST_CASE("apps: an output that cannot be written is an error") {
   test::RunOptions closed;
   closed.output = test::RunOptions::Output::closed;
-  test::Ran ran = narrow({"formats"}, closed);
+  test::Ran ran = test::narrow({"formats"}, closed);
   CHECK(ran.status == 2);
   CHECK(contains(ran.err, "narrow: standard output: "));
   if (access("/dev/full", W_OK) != 0) return;
   test::RunOptions full;
   full.output_file = "/dev/full";
-  ran = narrow({"show", "1", "--json"}, full);
+  ran = test::narrow({"show", "1", "--json"}, full);
   CHECK(ran.status == 2);
   CHECK(contains(ran.err, "narrow: standard output: No space left"));
 }
@@ -98,12 +97,12 @@ TEST_CASE("apps: colour comes only on a terminal and NO_COLOR is obeyed") {
   dumb.environment = {{"TERM", "dumb"}, {"NO_COLOR", ""}};
   const std::vector<std::string> words{"show", "-0.1", "--formats", "fp16"};
 
-  const std::string coloured = narrow(words, terminal).out;
+  const std::string coloured = test::narrow(words, terminal).out;
   CHECK(contains(coloured, "\033[31m1\033[0m"));           // sign
   CHECK(contains(coloured, "\033[32m01011\033[0m"));       // exponent
   CHECK(contains(coloured, "\033[94m1001100110\033[0m"));  // mantissa
-  CHECK(!contains(narrow(words, no_colour).out, "\033"));
-  CHECK(!contains(narrow(words, dumb).out, "\033"));
-  CHECK(!contains(narrow(words).out, "\033"));
-  CHECK(contains(narrow({"formats"}, terminal).out, "\033[1mfp16\033[0m"));
+  CHECK(!contains(test::narrow(words, no_colour).out, "\033"));
+  CHECK(!contains(test::narrow(words, dumb).out, "\033"));
+  CHECK(!contains(test::narrow(words).out, "\033"));
+  CHECK(contains(test::narrow({"formats"}, terminal).out, "\033[1mfp16\033[0m"));
 }

@@ -9,7 +9,6 @@
 using test::check_refused;
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 
 namespace {
@@ -28,7 +27,7 @@ std::string line_of(const std::string& text, const std::string& label) {
 
 std::string explain(const std::string& value, const std::string& format, std::vector<std::string> more = {}) {
   more.insert(more.begin(), {"show", value, "--formats", format, "--explain"});
-  const test::Ran ran = narrow(more);
+  const test::Ran ran = test::narrow(more);
   CHECK(ran.status == 0);
   return ran.out;
 }
@@ -56,7 +55,7 @@ TEST_CASE("apps: show --explain ends with the code that show gives") {
     words.insert(words.end(), {"--rounding", mode});
     const Json rows = narrow_json(words);
     words.push_back("--explain");
-    const test::Ran ran = narrow(words);
+    const test::Ran ran = test::narrow(words);
     REQUIRE(ran.status == 0);
     std::size_t at = 0;
     for (const Json& row : rows) {
@@ -96,13 +95,13 @@ TEST_CASE("apps: show --explain tells a tie and an underflow and an overflow apa
   CHECK(contains(explain("0.1", "e4m3", {"--cast", "torch"}), "goes through FP32"));
   CHECK(contains(explain("-3", "e8m0"), "no sign bit"));
   CHECK(contains(explain("1e-45", "e8m0"), "no zero"));
-  CHECK(contains(narrow({"show", "0x2E66", "--from", "fp16", "--formats", "fp16", "--explain"}).out, "0x2E66"));
+  CHECK(contains(test::narrow({"show", "0x2E66", "--from", "fp16", "--formats", "fp16", "--explain"}).out, "0x2E66"));
   check_refused({"show", "1", "--explain", "--json"}, {"--explain", "--json"});
 }
 
 TEST_CASE("apps: dot --explain names the cut and accounts for the whole error") {
   const auto words = [](const std::string& model, const std::string& a, const std::string& b) {
-    const test::Ran ran = narrow({"dot", "--model", model, "--a", a, "--b", b, "--explain"});
+    const test::Ran ran = test::narrow({"dot", "--model", model, "--a", a, "--b", b, "--explain"});
     CHECK(ran.status == 0);
     return ran.out.substr(ran.out.find("In words"));
   };
@@ -123,7 +122,7 @@ TEST_CASE("apps: dot --explain works for every model") {
   for (const Json& model : narrow_json({"models"})) {
     const std::string name = model["name"];
     CAPTURE(name);
-    const test::Ran ran = narrow({"dot", "--model", name, "--a", "1,1,1", "--b", "1,1,1", "--explain"});
+    const test::Ran ran = test::narrow({"dot", "--model", name, "--a", "1,1,1", "--b", "1,1,1", "--explain"});
     CHECK(ran.status == 0);
     CHECK(contains(ran.out, "which is the exact sum"));
   }
@@ -134,7 +133,7 @@ TEST_CASE("apps: scale-trace --explain tells why a step overflows and what the r
   std::string log = "step,amax\n";
   for (int i = 0; i < 40; ++i) log += std::to_string(i) + ",0.5\n";
   const std::string file = folder.write("log.csv", log);
-  const test::Ran ran = narrow({"scale-trace", "--events", file, "--policy", "torch,megatron", "--init", "2^19",
+  const test::Ran ran = test::narrow({"scale-trace", "--events", file, "--policy", "torch,megatron", "--init", "2^19",
                                 "--growth-interval", "10", "--explain"});
   CHECK(ran.status == 0);
   const std::string torch = ran.out.substr(0, ran.out.find("\nmegatron\n"));
@@ -152,7 +151,7 @@ TEST_CASE("apps: scale-trace --explain shows how a scale without a floor dies") 
   std::string log = "step,amax\n";
   for (int i = 0; i < 200; ++i) log += std::to_string(i) + ",inf\n";
   const test::Ran ran =
-      narrow({"scale-trace", "--events", folder.write("bad.csv", log), "--policy", "torch", "--explain"});
+      test::narrow({"scale-trace", "--events", folder.write("bad.csv", log), "--policy", "torch", "--explain"});
   CHECK(ran.status == 0);
   CHECK(contains(line_of(ran.out, "steps 0-199"), "no scale can help"));
   CHECK(contains(line_of(ran.out, "collapse"), "0 * Inf is NaN"));
@@ -162,7 +161,7 @@ TEST_CASE("apps: scale-trace --explain shows how a scale without a floor dies") 
 TEST_CASE("apps: scale-trace --explain does not fit a NaN into a format") {
   const Folder folder;
   const std::string file = folder.write("nan.csv", "step,amax\n0,nan\n1,2\n2,2000\n");
-  const test::Ran ran = narrow({"scale-trace", "--events", file, "--policy", "te-delayed", "--explain"});
+  const test::Ran ran = test::narrow({"scale-trace", "--events", file, "--policy", "te-delayed", "--explain"});
   CHECK(contains(line_of(ran.out, "step 0"), "the largest scaled value is nan, which no limit holds"));
   CHECK(contains(line_of(ran.out, "step 1"), "the largest scaled value is 2, within the format's largest 448"));
   CHECK(contains(line_of(ran.out, "step 2"), "so it is clipped: 448"));

@@ -8,7 +8,6 @@
 using test::check_refused;
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 
 namespace {
@@ -86,23 +85,23 @@ TEST_CASE("apps: formats --devices says where a format is native") {
   }
   const Json some = narrow_json({"formats", "half", "e3m4", "--devices"});
   CHECK(some[0]["products"] == Json({"fp16"}));
-  const std::string text = narrow({"formats", "--devices"}).out;
+  const std::string text = test::narrow({"formats", "--devices"}).out;
   CHECK(contains(text, "P matrix products"));
   CHECK(!contains(text, " \n"));
   CHECK(!contains(text, "e3m4"));  // no device has it
-  const std::string markdown = narrow({"formats", "e4m3,e3m4", "--devices", "--markdown"}).out;
+  const std::string markdown = test::narrow({"formats", "e4m3,e3m4", "--devices", "--markdown"}).out;
   CHECK(contains(markdown, "| device | parts | year | e4m3 | e3m4 | source |"));
   CHECK(contains(markdown, "| ada | L40S, RTX 40 | 2022 | PC | - |"));
   check_refused({"formats", "--devices", "--card", "-o", "x.html"}, {"--devices", "--card"});
 }
 
 TEST_CASE("apps: the text table has one line a format and no spaces at line ends") {
-  const test::Ran ran = narrow({"formats"});
+  const test::Ran ran = test::narrow({"formats"});
   CHECK(ran.status == 0);
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 18);
   CHECK(!contains(ran.out, " \n"));
   CHECK(contains(ran.out, "OCP OFP8 1.0, 2023"));
-  CHECK(contains(narrow({"formats", "e4m3", "--markdown"}).out, "| e4m3 | 8 | 4 | 3 | 7 | 448 | 0.015625 |"));
+  CHECK(contains(test::narrow({"formats", "e4m3", "--markdown"}).out, "| e4m3 | 8 | 4 | 3 | 7 | 448 | 0.015625 |"));
 }
 
 TEST_CASE("apps: the reference card is one page that needs nothing else") {
@@ -110,7 +109,7 @@ TEST_CASE("apps: the reference card is one page that needs nothing else") {
       std::filesystem::temp_directory_path() / ("narrow_card" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const std::string file = (folder / "card.html").string();
-  const test::Ran ran = narrow({"formats", "--card", "-o", file});
+  const test::Ran ran = test::narrow({"formats", "--card", "-o", file});
   CHECK(ran.status == 0);
   CHECK(ran.out == "");
   const std::string page = read_file(file);

@@ -10,7 +10,6 @@
 using test::check_refused;
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 
 TEST_CASE("apps: memory shares the states of a model by stage") {
@@ -58,11 +57,11 @@ TEST_CASE("apps: memory counts activations where it knows the shape") {
         24 * (2 * 4 * 128 + 4 * 15 * 128));  // all of one layer again, which is more than the head
   CHECK(with({"--parameters", "5"})["parameters"] == 5);
 
-  const std::string text = narrow(shape).out;
+  const std::string text = test::narrow(shape).out;
   CHECK(contains(text, "2 layers of width 128, feed-forward 512, 1 heads, vocabulary 10, context 4096"));
   CHECK(contains(text, "selective"));
   CHECK(!contains(text, "Autocast keeps"));
-  const std::string states = narrow({"memory", "--parameters", "7e9", "--device-memory", "80GB"}).out;
+  const std::string states = test::narrow({"memory", "--parameters", "7e9", "--device-memory", "80GB"}).out;
   CHECK(contains(states, "Activations are not counted"));
   CHECK(contains(states, "states fit 80 GB"));
   CHECK(contains(states, "no, by 32"));         // fp32: 112 GB

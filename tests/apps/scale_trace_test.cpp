@@ -9,7 +9,6 @@
 using test::check_refused;
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 using test::Ran;
 
@@ -60,7 +59,7 @@ TEST_CASE("apps: scale-trace prints the true trajectory of the recorded run besi
   CHECK(traces["megatron"][1]["event"] == "backed_off");
   CHECK(traces["megatron"][8]["scale"] == 131072.0);
 
-  const Ran ran = narrow({"scale-trace", "--events", recorded, "--init", "2^24", "--growth-interval", "50"});
+  const Ran ran = test::narrow({"scale-trace", "--events", recorded, "--init", "2^24", "--growth-interval", "50"});
   CHECK(ran.status == 0);
   CHECK(ran.err == "");
   for (const char* word : {"401 steps with scale and found_inf", "recorded", "steps estimated)", "2^17",
@@ -92,7 +91,7 @@ TEST_CASE("apps: scale-trace derives overflow from amax exactly") {
   CHECK(torch[2]["scale"] == 32768);
   CHECK(torch[2]["skipped"] == true);  // Inf is one at every scale
   CHECK(torch[3]["skipped"] == false);
-  CHECK(contains(narrow({"scale-trace", "--events", log.path()}).out,
+  CHECK(contains(test::narrow({"scale-trace", "--events", log.path()}).out,
                  "exact: a step overflows when FP16(amax * scale) is Inf"));
 }
 
@@ -109,7 +108,7 @@ TEST_CASE("apps: scale-trace says unknown where no step of the log tells") {
   const TemporaryFile log("fp32.json", rows + "]\n");
   const std::vector<std::string> request = {"scale-trace", "--events", log.path(), "--policy",
                                             "torch:init=2^100,torch:init=1:growth-interval=4,constant:init=0.5,none"};
-  const Ran ran = narrow(request);
+  const Ran ran = test::narrow(request);
   CHECK(ran.status == 0);
   CHECK(contains(ran.out, "unknown at scales above 1, of which no step tells"));
   const std::string high = summary_of(ran.out, "torch:init=2^100"),
@@ -132,11 +131,11 @@ TEST_CASE("apps: scale-trace says unknown where no step of the log tells") {
   CHECK(torch[4]["known_from"].is_null());
   CHECK(traces["none"][29]["skipped"] == false);
   const TemporaryFile out("unknown.csv", "");
-  CHECK(narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "-o", out.path()})
+  CHECK(test::narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "-o", out.path()})
             .status == 0);
   CHECK(contains(read(out.path()), "\n4,1,0,2,\n5,1,0,,\n"));
   const std::string story =
-      narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "--explain"}).out;
+      test::narrow({"scale-trace", "--events", log.path(), "--policy", "torch:init=1:growth-interval=4", "--explain"}).out;
   CHECK(contains(story, "from step 4 on"));
   CHECK(contains(story, "unknown: the scale is 2^1, and no step of the log tells"));
   CHECK(contains(story, "0 of 4 known steps skipped"));
@@ -144,12 +143,12 @@ TEST_CASE("apps: scale-trace says unknown where no step of the log tells") {
 
 TEST_CASE("apps: scale-trace takes found_inf alone as recorded by the one policy or by the one that is named") {
   const TemporaryFile log("found.csv", "step,found_inf\n0,1\n1,true\n2,0\n");
-  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "torch"});
+  const Ran ran = test::narrow({"scale-trace", "--events", log.path(), "--policy", "torch"});
   CHECK(ran.status == 0);
   CHECK(contains(ran.out, "taken as recorded by torch"));
   CHECK(narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch"})["torch"][2]["scale"] == 16384);
   // With two policies it is anybody's.
-  const Ran two = narrow({"scale-trace", "--events", log.path(), "--policy", "torch,keras"});
+  const Ran two = test::narrow({"scale-trace", "--events", log.path(), "--policy", "torch,keras"});
   CHECK(contains(summary_of(two.out, "torch"), "unknown from step 0 (every scale)"));
   const Json named =
       narrow_json({"scale-trace", "--events", log.path(), "--policy", "torch,keras", "--recorded", "torch:init=2^17"});
@@ -166,7 +165,7 @@ TEST_CASE("apps: scale-trace takes found_inf alone as recorded by the one policy
 TEST_CASE("apps: scale-trace reads JSON lines and standard input and a log of scales alone") {
   const std::string csv = "step,scale\n0,1024\n1,512\n2,512\n3,512\n";
   const TemporaryFile scales("scales.csv", csv);
-  const Ran ran = narrow({"scale-trace", "--events", scales.path(), "--policy", "torch:init=2^10"});
+  const Ran ran = test::narrow({"scale-trace", "--events", scales.path(), "--policy", "torch:init=2^10"});
   CHECK(contains(ran.out, "found_inf is taken from the scale, which falls after an overflow (1 of 4 steps)"));
   CHECK(contains(summary_of(ran.out, "recorded"), "1 (1 step unknown)"));  // the last one
   const Json json = narrow_json({"scale-trace", "--events", scales.path(), "--policy", "torch:init=2^10"});
@@ -202,7 +201,7 @@ TEST_CASE("apps: scale-trace takes an amax that is not recorded or not finite") 
                           " {\"amax\": null, \"scale\": 65536, \"found_inf\": 1},"
                           " {\"amax\": \"inf\", \"scale\": 32768, \"found_inf\": 1},"
                           " {\"amax\": 1, \"scale\": 16384, \"found_inf\": 0}]");
-  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=1024,constant:init=2^17"});
+  const Ran ran = test::narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=1024,constant:init=2^17"});
   CHECK(contains(ran.out, "exact at the 3 of 4 steps with amax"));
   CHECK(contains(ran.out, "amax is Inf or NaN at 1 of 4 steps"));
   CHECK(contains(summary_of(ran.out, "constant:init=1024"), " 1 (1 step estimated)"));
@@ -214,19 +213,19 @@ TEST_CASE("apps: scale-trace takes an amax that is not recorded or not finite") 
 TEST_CASE("apps: scale-trace says where a log disagrees with itself") {
   const TemporaryFile log("odd.csv",
                           "step,amax,scale,found_inf\n0,1,1024,0\n1,1,1024,1\n2,1,512,0\n5,1,512,0\n6,1,256,0\n");
-  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096"});
+  const Ran ran = test::narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096"});
   CHECK(contains(ran.out, "amax and found_inf disagree at 1 of 5 steps, first at step 1"));
   CHECK(contains(ran.out, "the steps have gaps"));
   CHECK(contains(ran.out, "the recorded scale falls after 1 of 5 steps without found_inf"));
   CHECK(contains(summary_of(ran.out, "constant:init=4096"), "1 (4 steps estimated)"));
   const std::string story =
-      narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096", "--explain"}).out;
+      test::narrow({"scale-trace", "--events", log.path(), "--policy", "constant:init=4096", "--explain"}).out;
   CHECK(contains(story, "(as recorded at 2^10 already)"));
 }
 
 TEST_CASE("apps: scale-trace reads the files of record_gpt.py") {
   const std::string logs = NARROW_DATA "/torch/logs.json", histograms = NARROW_DATA "/torch/histograms.json";
-  const Ran first = narrow({"scale-trace", "--events", logs, "--policy", "torch"});
+  const Ran first = test::narrow({"scale-trace", "--events", logs, "--policy", "torch"});
   CHECK(first.status == 0);
   CHECK(contains(first.out, "run 'fp16', the first of 'fp16', 'fp32', 'bf16'"));
   CHECK(contains(first.out, "1001 steps with amax and scale and found_inf"));
@@ -236,12 +235,12 @@ TEST_CASE("apps: scale-trace reads the files of record_gpt.py") {
   const Json &truth = high["recorded"], &torch = high["torch:init=2^30:growth-interval=20"];
   REQUIRE(truth.size() == torch.size());
   for (std::size_t i = 0; i < truth.size(); ++i) REQUIRE(truth[i]["skipped"] == torch[i]["skipped"]);
-  const Ran wide = narrow({"scale-trace", "--events", logs + ":fp32", "--policy", "torch"});
+  const Ran wide = test::narrow({"scale-trace", "--events", logs + ":fp32", "--policy", "torch"});
   CHECK(contains(wide.out, "logs.json:fp32: 1001 steps"));
   CHECK_FALSE(contains(wide.out, "unknown"));  // amax tells
   check_refused({"scale-trace", "--events", logs + ":fp17"}, {"logs.json", "no run 'fp17'", "'fp16 interval 20'"});
   check_refused({"scale-trace", "--events", histograms + ":fp16"}, {"histograms.json", "without runs"});
-  const Ran passes = narrow({"scale-trace", "--events", histograms, "--policy", "constant:init=2^20"});
+  const Ran passes = test::narrow({"scale-trace", "--events", histograms, "--policy", "constant:init=2^20"});
   CHECK(contains(passes.out, "the largest of all gradients of 5 passes"));
   CHECK(contains(passes.out, "the steps have gaps: the policies count the rows of the log"));
 }
@@ -249,7 +248,7 @@ TEST_CASE("apps: scale-trace reads the files of record_gpt.py") {
 TEST_CASE("apps: scale-trace reads the steps of narrow train") {
   const TemporaryFile folder("train", "");
   const std::string out = folder.path() + ".d";
-  REQUIRE(narrow({"train", "--recipe", "fp16-amp,fp16-amp-noscale", "--steps", "3", "-o", out}).status == 0);
+  REQUIRE(test::narrow({"train", "--recipe", "fp16-amp,fp16-amp-noscale", "--steps", "3", "-o", out}).status == 0);
   const Json traces = narrow_json({"scale-trace", "--events", out + "/fp16-amp-seed1.csv", "--policy", "torch"});
   CHECK(traces["torch"] == traces["recorded"]);
   CHECK(traces["torch"].size() == 3);
@@ -260,7 +259,7 @@ TEST_CASE("apps: scale-trace finds collapse and stall and the end of a run") {
   std::string rows = "step,amax\n";
   for (int i = 0; i < 200; ++i) rows += std::to_string(i) + ",inf\n";
   const TemporaryFile log("inf.csv", rows);
-  const Ran ran = narrow({"scale-trace", "--events", log.path(), "--policy", "torch,deepspeed,keras"});
+  const Ran ran = test::narrow({"scale-trace", "--events", log.path(), "--policy", "torch,deepspeed,keras"});
   CHECK(contains(ran.out, "collapsed at step 144"));
   CHECK(contains(ran.out, "run ends at step 17: the framework raises"));
   CHECK(contains(ran.out, "stalled from step 0: 200 steps in a row skipped"));
@@ -273,7 +272,7 @@ TEST_CASE("apps: scale-trace finds collapse and stall and the end of a run") {
 
 TEST_CASE("apps: scale-trace writes every step as CSV and whole or not at all") {
   const TemporaryFile out("out.csv", "old");
-  CHECK(narrow({"scale-trace", "--events", recorded, "--policy", "torch,keras", "-o", out.path()}).status == 0);
+  CHECK(test::narrow({"scale-trace", "--events", recorded, "--policy", "torch,keras", "-o", out.path()}).status == 0);
   const std::string text = read(out.path());
   CHECK(text.rfind("step,recorded scale,recorded skipped,torch scale,torch skipped", 0) == 0);
   CHECK(std::count(text.begin(), text.end(), '\n') == 402);
@@ -284,11 +283,11 @@ TEST_CASE("apps: scale-trace writes every step as CSV and whole or not at all") 
 TEST_CASE("apps: scale-trace draws on a terminal") {
   test::RunOptions terminal;
   terminal.output = test::RunOptions::Output::terminal;
-  const Ran ran = narrow({"scale-trace", "--events", recorded, "--policy", "torch,megatron"}, terminal);
+  const Ran ran = test::narrow({"scale-trace", "--events", recorded, "--policy", "torch,megatron"}, terminal);
   CHECK(ran.status == 0);
   CHECK(contains(ran.out, "r recorded, t torch, m megatron"));
   CHECK(contains(ran.out, "+-----"));
-  CHECK(contains(narrow({"scale-trace", "--events", recorded, "--plot"}).out, "r recorded"));
+  CHECK(contains(test::narrow({"scale-trace", "--events", recorded, "--plot"}).out, "r recorded"));
 }
 
 TEST_CASE("apps: scale-trace names the line and column of what is wrong in a log") {
@@ -436,7 +435,7 @@ TEST_CASE("apps: scale-trace models gradients from a tensor file") {
   CHECK(traces["torch:growth-interval=20"][499]["scale"].get<double>() <= 64);
   CHECK(traces["te-delayed"][499]["scale"].get<double>() < traces["te-delayed"][1]["scale"].get<double>());
   CHECK(traces == narrow_json(request));
-  const Ran ran = narrow(request);
+  const Ran ran = test::narrow(request);
   CHECK(contains(ran.out, "model growth, 500 steps"));
   CHECK(contains(ran.out, "steps clipped"));
 }
@@ -451,7 +450,7 @@ TEST_CASE("apps: list-scaling shows every policy and rule with its source") {
   for (const char* name : {"torch", "megatron", "deepspeed", "apex", "fairseq", "keras", "te-delayed", "te-current",
                            "mxfp8_e4m3", "nvfp4", "mxint8", "ocp_floor", "cuda_round_up", "torchao_even", "te_nvfp4"})
     CHECK_MESSAGE(names.count(name) == 1, name);
-  const Ran ran = narrow({"list-scaling"});
+  const Ran ran = test::narrow({"list-scaling"});
   CHECK(ran.status == 0);
   for (const std::string& name : names) CHECK_MESSAGE(contains(ran.out, name), name);
 }

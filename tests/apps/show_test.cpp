@@ -3,7 +3,6 @@
 using test::check_refused;
 using test::contains;
 using test::Json;
-using test::narrow;
 using test::narrow_json;
 
 namespace {
@@ -53,7 +52,7 @@ TEST_CASE("apps: negative numbers are values and not flags") {
   CHECK(show("-0", "fp16")["code"] == "0x8000");
   CHECK(show("-0x1.8p-3", "fp16")["code"] == "0xB200");
   CHECK(show("-nan", "fp16")["class"] == "nan");
-  CHECK(narrow({"show", "--formats", "fp16", "--", "-0.1"}).out.rfind("-0.1\n", 0) == 0);
+  CHECK(test::narrow({"show", "--formats", "fp16", "--", "-0.1"}).out.rfind("-0.1\n", 0) == 0);
   CHECK(narrow_json({"show", "--formats", "fp16", "-1", "2", "-3"}).size() == 3);
 }
 
@@ -116,7 +115,7 @@ TEST_CASE("apps: with --from a value is a code") {
 }
 
 TEST_CASE("apps: formats that a system lacks are left out unless they were named") {
-  const test::Ran ran = narrow({"show", "1", "--cast", "torch", "--json"});
+  const test::Ran ran = test::narrow({"show", "1", "--cast", "torch", "--json"});
   CHECK(ran.status == 0);
   CHECK(contains(ran.err, "note"));
   CHECK(contains(ran.err, "e2m1"));
@@ -127,7 +126,7 @@ TEST_CASE("apps: formats that a system lacks are left out unless they were named
 }
 
 TEST_CASE("apps: show as text has a heading and a line a format") {
-  const test::Ran ran = narrow({"show", "0.1", "-0.1", "--formats", "fp16,e8m0"});
+  const test::Ran ran = test::narrow({"show", "0.1", "-0.1", "--formats", "fp16,e8m0"});
   CHECK(ran.status == 0);
   CHECK(ran.out.rfind("0.1\n", 0) == 0);
   CHECK(contains(ran.out, "\n\n-0.1\n"));
@@ -135,17 +134,17 @@ TEST_CASE("apps: show as text has a heading and a line a format") {
   CHECK(contains(ran.out, "0 01011 1001100110\n"));
   CHECK(!contains(ran.out, " \n"));
   // Exact digits without end are cut, and numbers far from one are marked as shortened.
-  CHECK(contains(narrow({"show", "0.1", "--formats", "fp64"}).out, "0.10000000000000000555111512312578270..."));
-  CHECK(contains(narrow({"show", "1e-40", "--formats", "fp32"}).out, "~"));
+  CHECK(contains(test::narrow({"show", "0.1", "--formats", "fp64"}).out, "0.10000000000000000555111512312578270..."));
+  CHECK(contains(test::narrow({"show", "1e-40", "--formats", "fp32"}).out, "~"));
   // 450 would be the shortest decimal that reads back as 448: not what one wants to read.
-  CHECK(contains(narrow({"show", "416", "--formats", "e4m3"}).out, " 448 "));
+  CHECK(contains(test::narrow({"show", "416", "--formats", "e4m3"}).out, " 448 "));
 }
 
 TEST_CASE("apps: a narrow terminal cuts only the fields") {
   test::RunOptions terminal;
   terminal.output = test::RunOptions::Output::terminal;
   terminal.environment = {{"NO_COLOR", "1"}};
-  const std::string out = narrow({"show", "0.1", "--formats", "fp64"}, terminal).out;
+  const std::string out = test::narrow({"show", "0.1", "--formats", "fp64"}, terminal).out;
   CHECK(contains(out, "0 01111111011 1001"));
   CHECK(contains(out, "..."));
 }

@@ -1,13 +1,12 @@
 #include "apps/program.hpp"
 
 using test::contains;
-using test::narrow;
 
 namespace {
 
 // One line on standard error, nothing on standard output.
 void check_refused(const std::vector<std::string>& words, const std::string& part) {
-  const test::Ran ran = narrow(words);
+  const test::Ran ran = test::narrow(words);
   CAPTURE(ran.err);
   CHECK(ran.status == 2);
   CHECK(ran.out == "");
@@ -32,12 +31,12 @@ TEST_CASE("gpu: a plan from the table names what it was recorded with and warns 
     more.insert(more.begin(), plan.begin(), plan.end());
     return more;
   };
-  const test::Ran same = narrow(with({"CUDA 13.0"}));
+  const test::Ran same = test::narrow(with({"CUDA 13.0"}));
   CHECK(same.status == 0);
   CHECK(contains(same.out, "recorded with NVIDIA H200, cuBLAS of CUDA 13.0"));
   CHECK(contains(same.out, "hopper.wgmma.f32.f16.f16, plan split:1408"));
   CHECK(!contains(same.out, "warning"));
-  CHECK(contains(narrow(with({"12.9.1"})).out, "warning: the table was recorded with another cuBLAS"));
+  CHECK(contains(test::narrow(with({"12.9.1"})).out, "warning: the table was recorded with another cuBLAS"));
   const test::Json json = test::narrow_json(with({"12.9.1"}));
   CHECK(json["recorded_with"]["cublas"] == "CUDA 13.0");
   CHECK(json["recorded_with"]["torch"].is_null());
@@ -49,12 +48,12 @@ TEST_CASE("gpu: a plan from the table names what it was recorded with and warns 
 }
 
 TEST_CASE("gpu: without CUDA or without a device the program says so") {
-  CHECK(contains(narrow({"gpu", "check", "--list"}).out, "wgmma.m64n256k32.f32.e4m3.e5m2.rs"));
+  CHECK(contains(test::narrow({"gpu", "check", "--list"}).out, "wgmma.m64n256k32.f32.e4m3.e5m2.rs"));
   check_refused({"gpu", "plan", "16", "16"}, "three sizes");
   check_refused({"gpu", "plan", "16", "x", "16"}, "'x' is no size");
   check_refused({"gpu", "plan", "16", "16", "16", "--type", "fp4"}, "unknown product type");
   if (!NARROW_HAS_CUDA) return check_refused({"gpu", "check"}, "built without CUDA");
-  const test::Ran ran = narrow({"gpu", "plan", "16", "16", "16"});
+  const test::Ran ran = test::narrow({"gpu", "plan", "16", "16", "16"});
   if (ran.status == 2) check_refused({"gpu", "check"}, "no CUDA device");
   check_refused({"gpu", "check", "--scale", "2"}, "--scale");
   check_refused({"gpu", "check", "--section", "7"}, "--section");

@@ -94,5 +94,5 @@ TEST_CASE("notebook: code keeps its characters") {
 }
 
 TEST_CASE("notebook: quotes of any depth are one quote") {
-  CHECK(markdown_html(std::string(100'000, '>') + " a").html == "<blockquote><p>a</p>\n</blockquote>\n");
+  CHECK(markdown_html(std::string(100'000, '>').append(" a")).html == "<blockquote><p>a</p>\n</blockquote>\n");
 }
