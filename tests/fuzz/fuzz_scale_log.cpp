@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "fuzz/read_all.hpp"
-#include "scale_log.hpp"
+#include "narrow/scale/scale_log.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size), run;
