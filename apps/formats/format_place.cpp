@@ -21,8 +21,8 @@ Place place_of(const ExactNumber& x, const Format& f) {
   Place p;
   const narrow::Exact bits = narrow::leading_bits(x);
   p.binade = bits.exponent + narrow::bit_length(bits.significand) - 1;
-  const int held = std::clamp(p.binade, f.min_exponent(), f.max_exponent());
-  p.quantum = f.is_integer() ? f.min_quantum_exponent() : held - f.mantissa_bits;
+  p.quantum = f.is_integer() ? f.min_quantum_exponent()
+                             : std::clamp(p.binade, f.min_exponent(), f.max_exponent()) - f.mantissa_bits;
   const bool negative = x.negative && f.has_sign;
   ExactNumber magnitude = magnitude_of(x);
   const ExactNumber top = magnitude_of(narrow::exact_number(f.max_code(negative), f));
