@@ -529,7 +529,8 @@ class CsvLog {
 }  // namespace
 
 ScaleLog parse_scale_log(const std::string& text, const std::string& name, const std::string& run) {
-  Reader reader(text, name);
+  const std::string shown = visible(name);
+  Reader reader(text, shown);
   reader.skip_blanks();
   const char first = reader.peek();
   reader.at = 0;
@@ -537,7 +538,7 @@ ScaleLog parse_scale_log(const std::string& text, const std::string& name, const
   JsonLog json(reader, run);
   ScaleLog log = is_json ? json.read() : ScaleLog{CsvLog(reader).read(), ""};
   if (is_json ? json.ignored_run() : !run.empty())
-    throw Error(name + ": one log, without runs to choose from; leave out :" + run);
+    throw Error(shown + ": one log, without runs to choose from; leave out :" + visible(run));
   return log;
 }
 
