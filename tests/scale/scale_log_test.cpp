@@ -14,6 +14,6 @@ TEST_CASE("scale: names of logs and of runs cannot steer a terminal from a messa
     }
     return "";
   };
-  CHECK(message("log\x1b", "b\v") == "log\\x1B: one log, without runs to choose from; leave out :b\\x0B");
+  CHECK(message("log\x1b", "b\v") == "log\\x1B: one log, without runs to choose from; leave out ':b\\x0B'");
   CHECK(message("log", "") == "");
 }

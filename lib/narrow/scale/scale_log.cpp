@@ -538,7 +538,7 @@ ScaleLog parse_scale_log(const std::string& text, const std::string& name, const
   JsonLog json(reader, run);
   ScaleLog log = is_json ? json.read() : ScaleLog{CsvLog(reader).read(), ""};
   if (is_json ? json.ignored_run() : !run.empty())
-    throw Error(shown + ": one log, without runs to choose from; leave out :" + visible(run));
+    throw Error(shown + ": one log, without runs to choose from; leave out " + quote(":" + run));
   return log;
 }
 
