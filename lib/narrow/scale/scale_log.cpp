@@ -191,11 +191,12 @@ class JsonLog {
 
   // Names in a message: quoted where they come from the file, and not all of very many.
   static std::string some_of(const std::vector<std::string>& names, bool from_file) {
-    constexpr std::size_t most = 12;
+    constexpr std::size_t most = 12, longest = 500;
     std::string list;
-    for (std::size_t i = 0; i < names.size() && i < most; ++i)
+    std::size_t i = 0;
+    for (; i < names.size() && i < most && list.size() < longest; ++i)
       list += (i == 0 ? "" : ", ") + (from_file ? quote(names[i]) : names[i]);
-    return list + (names.size() > most ? ", ..." : "");
+    return list + (names.size() > i ? ", ..." : "");
   }
   static const std::size_t* find(const Keys& keys, std::string_view name) {
     for (const auto& [key, where] : keys)
