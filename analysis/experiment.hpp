@@ -133,8 +133,7 @@ struct Experiment {
 };
 
 // All experiments by place. They register themselves before main() starts: in a file of analysis/ write
-//   const Register entered([]() -> Experiment { return {"gradient_underflow", "What share of ... ?", 1, {...}, run};
-//   });
+//   const Register entered([]() -> Experiment { return {"my_experiment", "What share of ... ?", 1, {...}, run}; });
 // at namespace scope: a link of a list, so that nothing is allocated where nobody could hear that it failed. The files
 // are linked as objects, so that no linker drops one that nobody calls.
 const std::vector<Experiment>& experiments();
