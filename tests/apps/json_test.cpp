@@ -1,4 +1,4 @@
-// Wherever --help names --json, every way to ask prints JSON and nothing else.
+// Wherever --help names --json, every way to ask prints JSON and nothing else; each prints the same in any locale.
 #include <set>
 
 #include "support/make_locale.hpp"
