@@ -14,7 +14,7 @@
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace narrow;
 using namespace lesson;

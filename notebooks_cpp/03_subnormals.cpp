@@ -13,7 +13,7 @@
 #include "narrow/format/find_format.hpp"
 #include "narrow/format/neighbours.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace narrow;
 using namespace lesson;

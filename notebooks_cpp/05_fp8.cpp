@@ -13,7 +13,7 @@
 #include "narrow/round/named_cast.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace narrow;
 using namespace lesson;

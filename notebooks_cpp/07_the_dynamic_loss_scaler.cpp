@@ -13,7 +13,7 @@
 #include "narrow/base/random.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/scale/torch_scaler.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 #include "recordings.hpp"
 
 using namespace narrow;

@@ -14,7 +14,7 @@
 #include "narrow/format/find_format.hpp"
 #include "narrow/format/neighbours.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 
 using namespace narrow;
 using namespace lesson;

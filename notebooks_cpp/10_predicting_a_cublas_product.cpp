@@ -16,9 +16,9 @@
 #include <sstream>
 
 #include "lesson.hpp"
-#include "narrow/cuda/product_inputs.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/format/find_format.hpp"
+#include "narrow/golden/product_inputs.hpp"
 
 using namespace narrow;
 using namespace lesson;

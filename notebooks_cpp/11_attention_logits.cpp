@@ -15,7 +15,7 @@
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 
 using namespace narrow;
 using namespace lesson;

@@ -13,11 +13,11 @@
 #include "narrow/array/histogram.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/format/neighbours.hpp"
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/scale/delayed_scaling.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 
 using namespace narrow;
 using namespace lesson;

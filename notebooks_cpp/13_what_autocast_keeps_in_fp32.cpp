@@ -16,7 +16,7 @@
 #include "narrow/format/neighbours.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 
 using namespace narrow;
 using namespace lesson;

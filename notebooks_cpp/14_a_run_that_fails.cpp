@@ -14,7 +14,7 @@
 #include "narrow/array/histogram.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/format/neighbours.hpp"
-#include "narrow/train/run/trainer.hpp"
+#include "narrow/train/run/run.hpp"
 
 using namespace narrow;
 using namespace lesson;

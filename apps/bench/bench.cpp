@@ -21,7 +21,7 @@
 #include "narrow/text/quote.hpp"
 
 namespace app {
-namespace {
+namespace of_bench {
 
 struct Options {
   std::optional<std::string> kernels, formats, repeat, folder, size;
@@ -52,12 +52,6 @@ BenchInput normal_input(std::size_t n) {
     input.values[i + 1] = static_cast<float>(radius * std::sin(angle));
   }
   return input;
-}
-
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // The best of `repeat` of each, in turns, so that whatever else the machine does meets both alike. A pass over data in
@@ -284,10 +278,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_bench
 
 const Command bench_command{"bench",
                             "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
-                            "narrow bench --quick --kernel histogram", declare};
+                            "narrow bench --quick --kernel histogram", of_bench::declare};
 
 }  // namespace app

@@ -1,6 +1,7 @@
 // One measured row of `narrow bench`, and how a kernel is measured beside a memcpy of the same bytes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,13 @@
 #include <vector>
 
 namespace app {
+
+// How long it takes, once.
+inline double seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 struct BenchRow {
   std::string kernel, format, mode, overflow;  // empty where it does not apply

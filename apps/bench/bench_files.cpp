@@ -19,8 +19,8 @@
 #include "narrow/tensor/compare_tensors.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace fs = std::filesystem;
@@ -80,12 +80,6 @@ void write_input(const std::string& path, std::uint64_t values, bool changed) {
     writer.write(std::as_bytes(std::span(words).first(count)));
   }
   writer.finish();
-}
-
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // cat FILE.. > /dev/null, as a process of its own.

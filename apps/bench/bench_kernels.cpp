@@ -5,7 +5,7 @@
 #include "narrow/array/array.hpp"
 #include "narrow/array/histogram.hpp"
 #include "narrow/array/statistics.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -22,12 +22,6 @@ constexpr const char* models[] = {
     "software.muladd.f16.f16.f16", "software.muladd.bf16.bf16.bf16", "software.muladd.e4m3.e4m3.e4m3",
 };
 
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // Codes of values in (-1, 1) with 20 random bits; TF32 as FP32 words.
 template <class U>
 std::vector<U> random_codes(const narrow::Format& f, std::size_t n, std::uint64_t seed) {

@@ -9,7 +9,7 @@ namespace app {
 namespace {
 
 // Shared by all kernels of one input.
-struct Buffers {
+struct BlockBuffers {
   std::vector<std::uint8_t> codes, packed;
   std::vector<float> scales;
 };
@@ -19,7 +19,7 @@ struct Buffers {
 constexpr std::size_t columns = 4096;
 
 BenchKernel quantise_kernel(const char* kernel, const char* name, const BenchInput& input,
-                            const std::shared_ptr<Buffers>& b) {
+                            const std::shared_ptr<BlockBuffers>& b) {
   const narrow::BlockFormat f = narrow::require_block_format(name);
   const std::size_t n = input.values.size(), rows = n / columns;
   const std::size_t scales = narrow::grid_rows(f, rows) * narrow::grid_cols(f, columns);
@@ -40,7 +40,7 @@ BenchKernel quantise_kernel(const char* kernel, const char* name, const BenchInp
 std::vector<BenchKernel> scale_kernels(const BenchInput& input) {
   constexpr std::size_t smallest_block = 16;
   const std::size_t n = input.values.size();
-  const auto b = std::make_shared<Buffers>();
+  const auto b = std::make_shared<BlockBuffers>();
   b->codes.resize(n), b->packed.resize(n), b->scales.resize(n / smallest_block);
   std::vector<BenchKernel> kernels;
   for (const char* name : {"mxfp8_e4m3", "mxfp8_e5m2", "mxfp8_e4m3:cuda_round_up"})

@@ -15,13 +15,6 @@ namespace {
 // One for each way in which products are computed: plain, rounded operands, FP8 with scales, tensor-core models.
 constexpr const char* recipes[] = {"fp32", "bf16-amp", "fp16-amp", "fp8-current", "mxfp8", "bf16-hopper", "fp8-hopper"};
 
-template <class Work>
-double seconds(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // Large enough to show Eigen at its best.
 struct EigenProduct {
   static constexpr Eigen::Index n = 512;

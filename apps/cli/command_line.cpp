@@ -5,7 +5,7 @@
 #include "cli/terminal.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

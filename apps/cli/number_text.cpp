@@ -5,7 +5,7 @@
 
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

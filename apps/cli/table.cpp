@@ -50,7 +50,7 @@ std::string Table::to_markdown() const {
   out += "\n" + rule + "\n";
   for (const auto& row : rows) {
     out += "|";
-    for (const Cell& cell : row) out += " " + narrow::escaped_markdown(cell.text) + " |";
+    for (const Cell& cell : row) out += " " + narrow::report::escaped_markdown(cell.text) + " |";
     out += "\n";
   }
   return out;

@@ -67,14 +67,14 @@ void make_folder(const std::string& path) {
 std::vector<ReadyFile> csv_files(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
                                  const std::string& command, const std::string& folder) {
   std::vector<ReadyFile> files;
-  for (const narrow::Table& table : outcome.tables)
-    files.push_back({folder + "/" + file_stem(experiment, table.name) + ".csv", narrow::to_csv(table, command)});
+  for (const narrow::report::Table& table : outcome.tables)
+    files.push_back({folder + "/" + file_stem(experiment, table.name) + ".csv", narrow::report::to_csv(table, command)});
   return files;
 }
 
-narrow::PageSection page_section(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
+narrow::report::PageSection page_section(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
                                  const std::string& command, bool with_pictures) {
-  narrow::PageSection section;
+  narrow::report::PageSection section;
   section.name = experiment.name;
   section.question = experiment.question;
   section.finding = outcome.finding;
@@ -82,9 +82,9 @@ narrow::PageSection page_section(const analysis::Experiment& experiment, const a
   section.evidence = analysis::evidence_text(outcome.evidence);
   section.notes = outcome.notes;
   section.command = command;
-  for (const narrow::Plot& plot : outcome.plots)
-    section.pictures.push_back({plot.title, plot.subtitle, with_pictures ? narrow::draw_inline(plot) : ""});
-  for (const narrow::Table& table : outcome.tables)
+  for (const narrow::report::Plot& plot : outcome.plots)
+    section.pictures.push_back({plot.title, plot.subtitle, with_pictures ? narrow::plot::draw_inline(plot) : ""});
+  for (const narrow::report::Table& table : outcome.tables)
     section.tables.push_back({table, file_stem(experiment, table.name) + ".csv"});
   return section;
 }
@@ -105,7 +105,7 @@ Json outcome_json(const analysis::Experiment& experiment, const analysis::Parame
   for (const auto& [name, value] : parameters.texts()) json["parameters"][name] = value;
   if (!json.contains("parameters")) json["parameters"] = Json::object();
   json["tables"] = Json::array();
-  for (const narrow::Table& table : outcome.tables) json["tables"].push_back(Json::parse(narrow::to_json(table)));
+  for (const narrow::report::Table& table : outcome.tables) json["tables"].push_back(Json::parse(narrow::report::to_json(table)));
   return json;
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "analysis/framework/experiment.hpp"
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "experiment.hpp"
 #include "narrow/plot/draw.hpp"
 #include "narrow/report/page.hpp"
 
@@ -39,7 +39,7 @@ std::vector<ReadyFile> csv_files(const analysis::Experiment& experiment, const a
                                  const std::string& command, const std::string& folder);
 
 // The section of a page: its texts and tables, pictures drawn for a page where with_pictures is set.
-narrow::PageSection page_section(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
+narrow::report::PageSection page_section(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
                                  const std::string& command, bool with_pictures);
 
 Json outcome_json(const analysis::Experiment& experiment, const analysis::Parameters& parameters,

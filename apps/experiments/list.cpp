@@ -1,14 +1,14 @@
 // narrow list: the experiments, what each asks, and what can be set.
 #include <memory>
 
+#include "analysis/framework/experiment.hpp"
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
-#include "experiment.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
-namespace {
+namespace of_list {
 
 using analysis::Parameter;
 using analysis::ParameterKind;
@@ -59,7 +59,7 @@ Json to_json(const std::vector<const analysis::Experiment*>& chosen) {
 // "samples=100000  values of each kind; 1 to 1e8; --fast 10000".
 std::string parameter_text(const Parameter& p) {
   std::string text = p.help;
-  if (is_number(p)) text += "; " + narrow::significant_text(p.low, 6) + " to " + narrow::significant_text(p.high, 6);
+  if (is_number(p)) text += "; " + narrow::report::significant_text(p.low, 6) + " to " + narrow::report::significant_text(p.high, 6);
   if (p.kind == ParameterKind::choice) {
     std::string list;
     for (const std::string& choice : p.choices) list += (list.empty() ? "" : "|") + choice;
@@ -100,8 +100,8 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_list
 
-const Command list_command{"list", "the experiments, their questions and their parameters", "narrow list", declare};
+const Command list_command{"list", "the experiments, their questions and their parameters", "narrow list", of_list::declare};
 
 }  // namespace app

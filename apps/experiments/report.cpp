@@ -10,11 +10,11 @@
 #include "experiments/experiment_run.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
-namespace {
+namespace of_report {
 
 using analysis::Experiment;
 
@@ -77,7 +77,7 @@ std::vector<analysis::Parameters> parameters_of(const std::vector<const Experime
 }
 
 struct Answer {
-  narrow::PageSection section;
+  narrow::report::PageSection section;
   std::vector<ReadyFile> files;
   double seconds = 0;
 };
@@ -105,14 +105,14 @@ Answer answer_of(const Experiment& experiment, const analysis::Parameters& param
   return answer;
 }
 
-narrow::Page page_of(const Options& options) {
+narrow::report::Page page_of(const Options& options) {
   const analysis::Effort effort = options.effort.effort();
   const char* effort_text = effort == analysis::Effort::fast   ? " --fast"
                             : effort == analysis::Effort::full ? " --full"
                                                                : "";
   std::string settings;
   for (const std::string& setting : options.settings) settings += " " + analysis::shell_word(setting);
-  narrow::Page page;
+  narrow::report::Page page;
   page.title = "What number formats do to training";
   page.introduction =
       "Each line is the answer to one question, measured with bit-exact models of the formats and of the hardware; a "
@@ -126,9 +126,9 @@ narrow::Page page_of(const Options& options) {
 // One line, out at once: whoever reads a pipe sees how far it is.
 void print_line(const Answer& answer) {
   const bool colour = use_colour(1);
-  const narrow::PageSection& s = answer.section;
+  const narrow::report::PageSection& s = answer.section;
   print(paint(s.name, Colour::bold, colour) + "  " +
-        paint(narrow::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "  " +
+        paint(narrow::report::fixed_text(answer.seconds, 1) + " s", Colour::dim, colour) + "  " +
         (s.failure.empty() ? narrow::visible(s.finding)
                            : paint(narrow::visible("failed: " + s.failure), Colour::red, colour)) +
         "\n");
@@ -141,7 +141,7 @@ int run(const Options& options) {
   const std::vector<analysis::Parameters> parameters = parameters_of(list, options);
   make_folder(*options.folder);
 
-  narrow::Page page = page_of(options);
+  narrow::report::Page page = page_of(options);
   std::vector<ReadyFile> files;
   Json summary = Json::array();
   std::size_t failed = 0;
@@ -158,7 +158,7 @@ int run(const Options& options) {
     std::move(answer.files.begin(), answer.files.end(), std::back_inserter(files));
     page.sections.push_back(std::move(answer.section));
   }
-  files.push_back({*options.folder + "/index.html", narrow::to_html(page)});
+  files.push_back({*options.folder + "/index.html", narrow::report::to_html(page)});
   for (const ReadyFile& file : files) write_file(file.path, file.content);
   const std::string path = std::filesystem::absolute(files.back().path).lexically_normal().string();
   if (options.json) print(json_text({{"page", path}, {"failed", failed != 0}, {"experiments", summary}}));
@@ -180,10 +180,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_report
 
 const Command report_command{
     "report", "all experiments as one page with pictures, findings first",
-    "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", declare};
+    "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", of_report::declare};
 
 }  // namespace app

@@ -9,7 +9,7 @@
 #include "narrow/text/quote.hpp"
 
 namespace app {
-namespace {
+namespace of_run {
 
 struct Options {
   std::vector<std::string> words;
@@ -21,24 +21,24 @@ struct Options {
 // Pictures are drawn before the first file is written. A picture that cannot be drawn is said once, and no reason to
 // keep the numbers back.
 std::vector<ReadyFile> pictures(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
-                                const std::string& folder, const narrow::DrawOptions& draw) {
+                                const std::string& folder, const narrow::plot::DrawOptions& draw) {
   std::vector<ReadyFile> files;
-  const std::pair<narrow::PictureKind, const char*> kinds[] = {{narrow::PictureKind::png, ".png"},
-                                                               {narrow::PictureKind::svg, ".svg"}};
+  const std::pair<narrow::plot::PictureKind, const char*> kinds[] = {{narrow::plot::PictureKind::png, ".png"},
+                                                               {narrow::plot::PictureKind::svg, ".svg"}};
   for (const auto& [kind, ending] : kinds) {
-    if (const std::string fault = narrow::why_not(kind, draw); !fault.empty()) {
+    if (const std::string fault = narrow::plot::why_not(kind, draw); !fault.empty()) {
       complain(std::string("no ") + ending + " pictures: " + fault + "; the numbers are all there");
       continue;
     }
-    for (const narrow::Plot& plot : outcome.plots)
-      files.push_back({folder + "/" + file_stem(experiment, plot.name) + ending, narrow::draw(plot, kind, draw)});
+    for (const narrow::report::Plot& plot : outcome.plots)
+      files.push_back({folder + "/" + file_stem(experiment, plot.name) + ending, narrow::plot::draw(plot, kind, draw)});
   }
   return files;
 }
 
 void show_tables(const analysis::Outcome& outcome) {
-  for (const narrow::Table& table : outcome.tables) {
-    print("\n" + paint(narrow::visible(table.title), Colour::bold, use_colour(1)) + "\n" + narrow::to_text(table));
+  for (const narrow::report::Table& table : outcome.tables) {
+    print("\n" + paint(narrow::visible(table.title), Colour::bold, use_colour(1)) + "\n" + narrow::report::to_text(table));
     if (!table.note.empty()) print(narrow::visible(table.note) + "\n");
   }
 }
@@ -49,8 +49,8 @@ int run(const Options& options) {
   const analysis::Experiment& experiment = analysis::require_experiment(options.words[0]);
   const std::vector<std::string> settings(options.words.begin() + 1, options.words.end());
   const analysis::Parameters parameters(experiment, settings, options.effort.effort());
-  narrow::DrawOptions draw;
-  if (options.backend) draw.backend = blame("--plot-backend", [&] { return narrow::parse_backend(*options.backend); });
+  narrow::plot::DrawOptions draw;
+  if (options.backend) draw.backend = blame("--plot-backend", [&] { return narrow::plot::parse_backend(*options.backend); });
   if (options.folder) make_folder(*options.folder);
 
   const analysis::Outcome outcome = run_with_bar(experiment, parameters, experiment.name);
@@ -62,8 +62,8 @@ int run(const Options& options) {
       files.push_back(std::move(file));
     }
     const std::string stem = *options.folder + "/" + experiment.name;
-    const narrow::PageSection section = page_section(experiment, outcome, parameters.command(), false);
-    files.push_back({stem + ".md", narrow::to_markdown(section, picture_files)});
+    const narrow::report::PageSection section = page_section(experiment, outcome, parameters.command(), false);
+    files.push_back({stem + ".md", narrow::report::to_markdown(section, picture_files)});
     files.push_back({stem + ".json", json_text(outcome_json(experiment, parameters, outcome))});
     for (const ReadyFile& file : files) write_file(file.path, file.content);
   }
@@ -91,9 +91,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_run
 
 const Command run_command{"run", "one experiment: tables, pictures and what was found",
-                          "narrow run gradient_underflow gradients=grads.safetensors -o out", declare};
+                          "narrow run gradient_underflow gradients=grads.safetensors -o out", of_run::declare};
 
 }  // namespace app

@@ -8,9 +8,9 @@
 #include "cli/number_text.hpp"
 #include "formats/card_values.hpp"
 #include "narrow/base/version.hpp"
-#include "narrow/round/round_to.hpp"
 #include "narrow/report/escape.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/round/round_to.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {
@@ -225,10 +225,10 @@ std::string format_page(const ChosenFormat& chosen) {
   const Code example = example_code(f);
   const std::string foot = "<p class=\"faint\">Every number here is derived from the bit layout by narrow " +
                            std::string(narrow::version) + ".</p>\n";
-  std::string out = "<section class=\"page\" id=\"" + narrow::escaped_html(chosen.name) + "\"><div class=\"head\"><h2>" +
-                    narrow::escaped_html(chosen.name) + "</h2><span class=\"faint\">" + std::to_string(f.width()) +
-                    " bits &middot; " + narrow::escaped_html(chosen.source) +
-                    (chosen.aliases.empty() ? "" : " &middot; also " + narrow::escaped_html(chosen.aliases)) + "</span></div>\n";
+  std::string out = "<section class=\"page\" id=\"" + narrow::report::escaped_html(chosen.name) + "\"><div class=\"head\"><h2>" +
+                    narrow::report::escaped_html(chosen.name) + "</h2><span class=\"faint\">" + std::to_string(f.width()) +
+                    " bits &middot; " + narrow::report::escaped_html(chosen.source) +
+                    (chosen.aliases.empty() ? "" : " &middot; also " + narrow::report::escaped_html(chosen.aliases)) + "</span></div>\n";
   out += bits_picture(f, example) + rules_html(f) + example_html(f, example);
   out += "<div class=\"two\">" + limits_html(f) + specials_html(f) + "</div>\n";
   out += "<h3>" + std::string(f.width() <= 8 ? "Where the positive values lie" : "Positive range; lighter: subnormal") +

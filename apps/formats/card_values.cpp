@@ -6,7 +6,7 @@
 
 #include "cli/number_text.hpp"
 #include "narrow/format/decode.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cli/terminal.hpp"
 #include "narrow/format/device_table.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

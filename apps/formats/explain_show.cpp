@@ -9,9 +9,9 @@
 #include "formats/format_place.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {
@@ -33,7 +33,7 @@ std::string bits_text(Code code, int high, int count) {
   return bits;
 }
 
-std::string layout_text(const Format& f) {
+std::string fields_text(const Format& f) {
   if (f.is_integer()) return std::to_string(f.width()) + "-bit integer, two's complement";
   return std::string(f.has_sign ? "1 sign bit, " : "no sign bit, ") +
          plural(std::to_string(f.exponent_bits), "exponent bit") + ", " +
@@ -236,7 +236,7 @@ std::string explain_cast(const CastCase& asked, bool colour) {
   CastCase c = asked;
   const Format& f = c.target.format;
   Explanation e;
-  e.say("format", layout_text(f) + "; specials: " + specials_text(f));
+  e.say("format", fields_text(f) + "; specials: " + specials_text(f));
   if (c.cast.through_fp32 && c.number.kind == NumberKind::finite && !c.number.is_zero()) {
     constexpr Format fp32 = narrow::operator""_fmt("fp32", 4);
     const Code first = narrow::round_number(c.number, fp32);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 
 namespace app {

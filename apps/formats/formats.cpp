@@ -13,7 +13,7 @@
 #include "options/format_list.hpp"
 
 namespace app {
-namespace {
+namespace of_formats {
 
 struct Options {
   std::vector<std::string> names;
@@ -121,9 +121,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_formats
 
 const Command formats_command{"formats", "the table of formats: bits, bias, limits, epsilon, specials, source",
-                              "narrow formats fp16 bf16 e4m3 e5m3fn", declare};
+                              "narrow formats fp16 bf16 e4m3 e5m3fn", of_formats::declare};
 
 }  // namespace app

@@ -10,14 +10,12 @@
 #include "formats/explain_show.hpp"
 #include "narrow/format/neighbours.hpp"
 #include "narrow/text/exact_number.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/parse.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "options/cast_options.hpp"
 #include "options/format_list.hpp"
 
 namespace app {
-namespace {
+namespace of_show {
 
 using narrow::Code;
 using narrow::Format;
@@ -239,9 +237,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_show
 
 const Command show_command{"show", "a number in every format: code, fields, exact value, error in ulp, neighbours",
-                           "narrow show 0.1 -1e-7 --formats fp16,bf16,e4m3,e5m2", declare};
+                           "narrow show 0.1 -1e-7 --formats fp16,bf16,e4m3,e5m2", of_show::declare};
 
 }  // namespace app

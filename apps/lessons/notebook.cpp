@@ -7,13 +7,15 @@
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
-#include "lessons/lesson_html.hpp"
-#include "lessons/lesson_ipynb.hpp"
-#include "lessons/lesson_run.hpp"
+#include "narrow/lesson/html.hpp"
+#include "narrow/lesson/ipynb.hpp"
+#include "narrow/lesson/run.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
-namespace {
+namespace of_notebook {
+
+using namespace lesson;
 
 struct Options {
   std::vector<std::string> files;
@@ -122,9 +124,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_notebook
 
 const Command notebook_command{"notebook", "runs a lesson and renders it as a notebook and a page",
-                               "narrow notebook notebooks_cpp/01_what_the_bits_mean.cpp -o lesson.html", declare};
+                               "narrow notebook notebooks_cpp/01_what_the_bits_mean.cpp -o lesson.html", of_notebook::declare};
 
 }  // namespace app

@@ -2,9 +2,8 @@
 
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/named_cast.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

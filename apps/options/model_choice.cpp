@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "narrow/base/error.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 
 namespace app {
 

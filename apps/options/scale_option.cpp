@@ -6,8 +6,8 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -4,9 +4,9 @@
 #include "narrow/array/pack.hpp"
 #include "narrow/dot/model_table.hpp"
 #include "narrow/round/convert.hpp"
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
@@ -21,7 +21,7 @@ using narrow::Code;
 using narrow::ElementKind;
 using narrow::Format;
 
-constexpr Format tf32 = narrow::detail::tf32.format, fp32 = narrow::detail::f32.format;
+constexpr Format tf32 = narrow::operator""_fmt("tf32", 4), fp32 = narrow::operator""_fmt("fp32", 4);
 
 int code_bytes(const Format& f) {
   const int width = f == tf32 ? 32 : f.width();

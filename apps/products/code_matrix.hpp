@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "narrow/dot/matrix_view.hpp"
+#include "narrow/dot/gemm.hpp"
 #include "narrow/dot/model.hpp"
 
 namespace app {

@@ -10,8 +10,9 @@
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/dot_trace.hpp"
 #include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/dot_values.hpp"
 #include "products/explain_dot.hpp"
@@ -19,7 +20,7 @@
 #include "products/step_picture.hpp"
 
 namespace app {
-namespace {
+namespace of_dot {
 
 using narrow::Code;
 using narrow::DotModel;
@@ -237,9 +238,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_dot
 
 const Command dot_command{"dot", "one dot product as a tensor core computes it, every step shown",
-                          "narrow dot --model hopper.mma.f32.f16.f16.k16 --a 1,-1,2^-12 --b 1,1,2^-13", declare};
+                          "narrow dot --model hopper.mma.f32.f16.f16.k16 --a 1,-1,2^-12 --b 1,1,2^-13", of_dot::declare};
 
 }  // namespace app

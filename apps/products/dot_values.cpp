@@ -3,9 +3,10 @@
 #include "narrow/base/error.hpp"
 #include "narrow/text/binary_text.hpp"
 #include "narrow/text/characters.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 namespace {

@@ -6,6 +6,7 @@
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 #include "options/model_choice.hpp"
 #include "products/step_picture.hpp"

@@ -2,7 +2,7 @@
 
 #include "narrow/dot/model_table.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "products/code_matrix.hpp"
 #include "products/step_picture.hpp"
 

@@ -8,13 +8,13 @@
 #include "cli/terminal.hpp"
 #include "narrow/dot/operand.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/print.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/product_options.hpp"
 
 namespace app {
-namespace {
+namespace of_gemm {
 
 using narrow::Code;
 using narrow::CodeMatrix;
@@ -22,7 +22,7 @@ using narrow::DotModel;
 using narrow::Format;
 
 constexpr std::size_t small = 8;  // matrices up to 8x8 are shown in full
-constexpr Format tf32 = narrow::detail::tf32.format;
+constexpr Format tf32 = narrow::operator""_fmt("tf32", 4);
 
 struct Options {
   ProductOptions product;
@@ -232,10 +232,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_gemm
 
 const Command gemm_command{
     "gemm", "a matrix product as a tensor core computes it, and its error",
-    "narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy --reference", declare};
+    "narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy --reference", of_gemm::declare};
 
 }  // namespace app

@@ -8,13 +8,13 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/cuda/instruction.hpp"
-#include "narrow/cuda/product.hpp"
-#include "narrow/cuda/share.hpp"
-#include "narrow/report/find_data.hpp"
+#include "narrow/base/find_data.hpp"
+#include "narrow/golden/product_types.hpp"
+#include "narrow/golden/instruction.hpp"
+#include "narrow/golden/share.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace app {
 
@@ -27,7 +27,7 @@ void add_origin(Json& row, const narrow::ProductOrigin& recorded, const narrow::
   row["warning"] = warning.empty() ? Json() : Json(warning);
 }
 
-namespace {
+namespace of_gpu {
 
 int list_instructions(bool json) {
   Json list = Json::array();
@@ -174,9 +174,9 @@ Action declare(Arguments& arguments) {
   return [request] { return run(*request); };
 }
 
-}  // namespace
+}  // namespace of_gpu
 
 const Command gpu_command{"gpu", "the emulator against the GPU's own instructions (CUDA builds)",
-                          "narrow gpu check --section 1,2", declare};
+                          "narrow gpu check --section 1,2", of_gpu::declare};
 
 }  // namespace app

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/json_value.hpp"
-#include "narrow/cuda/plan_prediction.hpp"
+#include "narrow/golden/plan_prediction.hpp"
 
 namespace app {
 

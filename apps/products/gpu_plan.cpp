@@ -5,7 +5,7 @@
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/cuda/device.hpp"
-#include "narrow/cuda/plan_prediction.hpp"
+#include "narrow/golden/plan_prediction.hpp"
 
 namespace app {
 int run_gpu_plan(const GpuRequest& request, const narrow::ProductType& type, const narrow::ProductShape& shape,

@@ -1,7 +1,7 @@
 // narrow gpu plan: see gpu_plan.cpp.
 #pragma once
 
-#include "narrow/cuda/product.hpp"
+#include "narrow/golden/product_types.hpp"
 #include "products/gpu.hpp"
 
 namespace app {

@@ -11,7 +11,7 @@
 #include "narrow/base/version.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/product.hpp"
-#include "narrow/cuda/share.hpp"
+#include "narrow/golden/share.hpp"
 
 namespace app {
 namespace {

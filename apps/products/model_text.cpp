@@ -9,7 +9,7 @@
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/binary_text.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/step_picture.hpp"
 

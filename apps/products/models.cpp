@@ -7,13 +7,13 @@
 #include "cli/json_value.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/model_text.hpp"
 
 namespace app {
-namespace {
+namespace of_models {
 
 using narrow::DotModel;
 using Models = std::vector<const DotModel*>;
@@ -145,9 +145,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_models
 
 const Command models_command{"models", "the tensor-core models: parameters, source and evidence; one of them explained",
-                             "narrow models hopper.wgmma.f32.e4m3.e4m3", declare};
+                             "narrow models hopper.wgmma.f32.e4m3.e4m3", of_models::declare};
 
 }  // namespace app

@@ -2,10 +2,11 @@
 
 #include <cmath>
 
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/text/parse.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {

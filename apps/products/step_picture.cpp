@@ -8,9 +8,11 @@
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/dot/block_step.hpp"
+#include "narrow/dot/step.hpp"
 #include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 
 namespace app {

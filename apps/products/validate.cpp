@@ -13,8 +13,8 @@
 #include "cli/write_file.hpp"
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/text/print.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "products/failing_vector.hpp"
@@ -22,7 +22,7 @@
 #include "products/step_picture.hpp"
 
 namespace app {
-namespace {
+namespace of_validate {
 
 using narrow::ValidateResult;
 
@@ -107,7 +107,7 @@ std::string telling_text(const ValidateResult& r, const ProductInputs& in, const
            (file ? ": " + *file + " was not written" : "") + "\n";
   }
   const narrow::TellingTest& test = *r.telling;
-  const narrow::Format f = in.b.format == narrow::detail::tf32.format ? narrow::detail::f32.format : in.b.format;
+  const narrow::Format f = in.b.format == narrow::find_format("tf32") ? *narrow::find_format("fp32") : in.b.format;
   std::string text = "  to tell them apart, multiply A = ones(1, " + std::to_string(test.b.size()) +
                      ") and B = " + column_text(test.b, f) +
                      (file ? "; written to " + *file : "; --test FILE.safetensors writes them") + ":\n";
@@ -312,7 +312,7 @@ void write_test(const std::string& path, const narrow::TellingTest& test, const 
     throw narrow::Error("--test: " + narrow::quote(path) + "; give a file that ends in .safetensors");
   // TF32 operands are words.
   const auto in_file = [](const narrow::Format& f) {
-    return f == narrow::detail::tf32.format ? narrow::detail::f32.format : f;
+    return f == narrow::find_format("tf32") ? *narrow::find_format("fp32") : f;
   };
   LoadedMatrix a = make_matrix(1, test.b.size(), in_file(in.a.format));
   LoadedMatrix b = make_matrix(test.b.size(), 1, in_file(in.b.format));
@@ -404,10 +404,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_validate
 
 const Command validate_command{"validate",
                                "which models and plans produced a matrix product, bit for bit; else where it differs",
-                               "narrow validate --a a.npy --b b.npy --d d.npy", declare};
+                               "narrow validate --a a.npy --b b.npy --d d.npy", of_validate::declare};
 
 }  // namespace app

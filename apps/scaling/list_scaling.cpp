@@ -10,7 +10,7 @@
 #include "narrow/scale/policy_table.hpp"
 
 namespace app {
-namespace {
+namespace of_list_scaling {
 
 std::string value_text(const narrow::ParameterRow& p) {
   if (p.kind == narrow::ParameterKind::limit && p.initial == 0) return "none";
@@ -129,10 +129,10 @@ Action declare(Arguments& arguments) {
   return [json] { return run(*json); };
 }
 
-}  // namespace
+}  // namespace of_list_scaling
 
 const Command list_scaling_command{"list-scaling",
                                    "loss scalers, FP8 recipes and block formats with their rules and sources",
-                                   "narrow list-scaling", declare};
+                                   "narrow list-scaling", of_list_scaling::declare};
 
 }  // namespace app

@@ -16,12 +16,12 @@
 #include "narrow/array/blocks.hpp"
 #include "narrow/array/histogram.hpp"
 #include "narrow/report/escape.hpp"
-#include "narrow/scale/gradient_model.hpp"
+#include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/scale_log.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 #include "options/tensor_choice.hpp"
@@ -30,7 +30,7 @@
 #include "scaling/scale_plot.hpp"
 
 namespace app {
-namespace {
+namespace of_scale_trace {
 
 struct Options {
   std::optional<std::string> policies, events, recorded, gradients, model, steps, seed, csv;
@@ -444,8 +444,8 @@ std::string to_json(const std::vector<Column>& columns, const narrow::OverflowMo
 std::string to_csv(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
   std::string text = "step";
   for (const Column& c : columns) {
-    text += "," + narrow::csv_field(c.name + " scale") + "," + narrow::csv_field(c.name + " skipped");
-    if (c.trace.estimated != 0) text += "," + narrow::csv_field(c.name + " estimated");
+    text += "," + narrow::report::csv_field(c.name + " scale") + "," + narrow::report::csv_field(c.name + " skipped");
+    if (c.trace.estimated != 0) text += "," + narrow::report::csv_field(c.name + " estimated");
   }
   text += "\n";
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -524,10 +524,10 @@ Action declare(Arguments& arguments) {
   return [o] { return run(*o); };
 }
 
-}  // namespace
+}  // namespace of_scale_trace
 
 const Command scale_trace_command{"scale-trace", "loss scales over the steps of a run, several frameworks side by side",
                                   "narrow scale-trace --events log.json --policy torch,megatron,deepspeed --init 2^24",
-                                  declare};
+                                  of_scale_trace::declare};
 
 }  // namespace app

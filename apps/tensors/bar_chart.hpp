@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "narrow/tensor/tensor_histogram.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 #include "options/format_list.hpp"
 
 namespace app {

@@ -9,7 +9,6 @@
 #include "cli/json_value.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/tensor/block_parts.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
@@ -19,7 +18,7 @@
 #include "options/tensor_text.hpp"
 
 namespace app {
-namespace {
+namespace of_cast {
 
 struct Options {
   std::vector<std::string> files;
@@ -300,10 +299,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_cast
 
 const Command cast_command{"cast", "a tensor file to codes of a format, or to rounded values",
                            "narrow cast model.safetensors model-e4m3.safetensors --to e4m3 --overflow saturate",
-                           declare};
+                           of_cast::declare};
 
 }  // namespace app

@@ -10,14 +10,14 @@
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/format_list.hpp"
 #include "options/tensor_choice.hpp"
 #include "tensors/compare_text.hpp"
 
 namespace app {
-namespace {
+namespace of_compare {
 
 struct Options {
   std::vector<std::string> files;
@@ -138,10 +138,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_compare
 
 const Command compare_command{
     "compare", "bit equality, ulp distances, tolerances, first and worst differences of two tensors or files",
-    "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", declare};
+    "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", of_compare::declare};
 
 }  // namespace app

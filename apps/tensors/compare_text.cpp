@@ -3,8 +3,8 @@
 #include "cli/number_text.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/tensor/row_major.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/tensor/tensor.hpp"
+#include "narrow/text/text.hpp"
 #include "options/format_list.hpp"
 #include "options/tensor_text.hpp"
 

@@ -19,7 +19,7 @@
 #include "tensors/histogram_plot.hpp"
 
 namespace app {
-namespace {
+namespace of_histogram {
 
 struct Options {
   std::vector<std::string> files;
@@ -71,7 +71,7 @@ Json to_json(const std::vector<Counted>& all) {
 
 // for_eyes: it goes to a terminal or a pipe, and names are visible() there; a file has them as they are.
 std::string to_csv(const std::vector<Counted>& all, bool for_eyes) {
-  const auto name = [&](const std::string& text) { return narrow::csv_field(for_eyes ? printable(text) : text); };
+  const auto name = [&](const std::string& text) { return narrow::report::csv_field(for_eyes ? printable(text) : text); };
   std::string out = "file,tensor,exponent,negative,positive\n";
   for (const Counted& c : all)
     for_each_row(c.counts, [&](const Json& exponent, const narrow::SignCounts& counts) {
@@ -111,8 +111,8 @@ std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scal
   return all;
 }
 
-narrow::PictureKind kind_of(const std::string& path) {
-  return path.ends_with(".png") ? narrow::PictureKind::png : narrow::PictureKind::svg;
+narrow::plot::PictureKind kind_of(const std::string& path) {
+  return path.ends_with(".png") ? narrow::plot::PictureKind::png : narrow::plot::PictureKind::svg;
 }
 
 void check_output(const Options& options) {
@@ -123,7 +123,7 @@ void check_output(const Options& options) {
     throw narrow::Error("-o " + narrow::quote(path) + ": the ending says what to write; accepted: .csv, .png, .svg");
   // Before the files are read: what cannot be drawn should not be counted first.
   if (!ends(".csv"))
-    if (const std::string fault = narrow::why_not(kind_of(path)); !fault.empty())
+    if (const std::string fault = narrow::plot::why_not(kind_of(path)); !fault.empty())
       throw narrow::Error("-o " + narrow::quote(path) + ": " + fault + "; a .csv file needs nothing");
 }
 
@@ -146,11 +146,11 @@ std::string picture_of(const std::string& path, const std::vector<Counted>& all,
   const std::string files = options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
                                                      : printable(first.substr(first.find_last_of('/') + 1));
   const std::string tensors = all.size() == 1 ? printable(all[0].tensor) : std::to_string(all.size()) + " tensors";
-  const narrow::Plot plot = histogram_plot(named, shown, pooled,
+  const narrow::report::Plot plot = histogram_plot(named, shown, pooled,
                                            tensors + (pooled ? " pooled of " : " of ") + files +
                                                (options.scale ? ", times " + *options.scale : "") +
                                                (pooled ? " (--per-tensor draws each)" : ""));
-  return narrow::draw(plot, kind_of(path));
+  return narrow::plot::draw(plot, kind_of(path));
 }
 
 int run(const Options& options) {
@@ -211,10 +211,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_histogram
 
 const Command histogram_command{"histogram",
                                 "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
-                                "narrow histogram grads.safetensors --tensors attn -o binades.svg", declare};
+                                "narrow histogram grads.safetensors --tensors attn -o binades.svg", of_histogram::declare};
 
 }  // namespace app

@@ -9,11 +9,11 @@ namespace app {
 namespace {
 
 using narrow::BinadeCounts;
-using narrow::Draw;
+using narrow::report::Draw;
 using narrow::Fate;
 using narrow::Fates;
 using narrow::Format;
-using narrow::PlotColour;
+using narrow::report::PlotColour;
 
 struct FateRow {
   Fate fate;
@@ -35,17 +35,17 @@ std::uint64_t nonzero(const BinadeCounts& c) { return c.count() - c.zero.total()
 
 std::string share_of(const Fates& f, Fate fate) {
   const double whole = static_cast<double>(std::max<std::uint64_t>(f.total(), 1));
-  return narrow::percent_text(static_cast<double>(f[fate]) / whole);
+  return narrow::report::percent_text(static_cast<double>(f[fate]) / whole);
 }
 
-narrow::Ruler ruler_of(const PlotFormat& format) {
+narrow::report::Ruler ruler_of(const PlotFormat& format) {
   const Format& f = *format.range;
   const double least = f.min_quantum_exponent(), normal = first_normal(f), end = f.max_exponent() + 1;
   return {format.name, {{least, normal, PlotColour::orange}, {normal, end, PlotColour::blue}}};
 }
 
 // Room for the data and for where the first format begins and ends.
-void choose_range(const BinadeCounts& c, const std::optional<Format>& f, narrow::Axis& axis) {
+void choose_range(const BinadeCounts& c, const std::optional<Format>& f, narrow::report::Axis& axis) {
   int low = f ? f->min_quantum_exponent() - 4 : -8, high = f ? f->max_exponent() + 2 : 8;
   for (std::size_t k = 0; k < c.binades.size(); ++k) {
     if (c.binades[k].total() == 0) continue;
@@ -66,17 +66,17 @@ void choose_range(const BinadeCounts& c, const std::optional<Format>& f, narrow:
   axis.high = high;
 }
 
-narrow::Panel panel_of(const NamedCounts& tensor, std::size_t k, const std::vector<PlotFormat>& formats,
+narrow::report::Panel panel_of(const NamedCounts& tensor, std::size_t k, const std::vector<PlotFormat>& formats,
                        bool all_rulers) {
-  narrow::Panel panel;
+  narrow::report::Panel panel;
   const narrow::BinadeFates& f = tensor.fates[k];
-  panel.x = {.label = "magnitude", .scale = narrow::AxisScale::exponent_of_two};
+  panel.x = {.label = "magnitude", .scale = narrow::report::AxisScale::exponent_of_two};
   panel.y = {.label = "share of the non-zero values", .unit = "%"};
-  panel.bars = narrow::BarLayout::stacked;
+  panel.bars = narrow::report::BarLayout::stacked;
   const double whole = static_cast<double>(std::max<std::uint64_t>(f.all().total(), 1));
   choose_range(tensor.counts, formats[0].range, panel.x);  // the same for all formats: places compare
   for (const FateRow& row : fates) {
-    narrow::Series bars{.name = row.words, .draw = Draw::bars, .colour = row.colour};
+    narrow::report::Series bars{.name = row.words, .draw = Draw::bars, .colour = row.colour};
     if (f.all()[row.fate] == 0) continue;
     for (std::size_t i = 0; i < f.binades.size(); ++i) {
       if (f.binades[i].total() == 0) continue;  // the series of a stack share their places
@@ -101,16 +101,16 @@ NamedCounts pool(const std::vector<NamedCounts>& all) {
 
 }  // namespace
 
-narrow::Plot histogram_plot(const std::vector<NamedCounts>& all, const std::vector<PlotFormat>& formats, bool pooled,
+narrow::report::Plot histogram_plot(const std::vector<NamedCounts>& all, const std::vector<PlotFormat>& formats, bool pooled,
                             const std::string& about) {
   const NamedCounts sum = pool(all);
   const BinadeCounts& c = sum.counts;
-  narrow::Plot plot;
+  narrow::report::Plot plot;
   plot.name = "histogram";
-  plot.subtitle = about + ", " + narrow::count_text(static_cast<std::int64_t>(nonzero(c))) + " non-zero values";
+  plot.subtitle = about + ", " + narrow::report::count_text(static_cast<std::int64_t>(nonzero(c))) + " non-zero values";
   if (c.nan.total() + c.inf.total() > 0)
-    plot.subtitle += "; left out: " + narrow::count_text(static_cast<std::int64_t>(c.nan.total())) + " NaN, " +
-                     narrow::count_text(static_cast<std::int64_t>(c.inf.total())) + " Inf";
+    plot.subtitle += "; left out: " + narrow::report::count_text(static_cast<std::int64_t>(c.nan.total())) + " NaN, " +
+                     narrow::report::count_text(static_cast<std::int64_t>(c.inf.total())) + " Inf";
   const Fates f = sum.fates[0].all();
   plot.title = nonzero(c) == 0
                    ? "There is no finite value but zero"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "narrow/report/plot.hpp"
-#include "narrow/tensor/tensor_histogram.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 
 namespace app {
 
@@ -25,7 +25,7 @@ struct PlotFormat {
 inline constexpr std::size_t most_panel_rows = 64;
 
 // The tensors side by side, or (pooled) all of them as one. about: what the subtitle says of the source.
-narrow::Plot histogram_plot(const std::vector<NamedCounts>& all, const std::vector<PlotFormat>& formats, bool pooled,
+narrow::report::Plot histogram_plot(const std::vector<NamedCounts>& all, const std::vector<PlotFormat>& formats, bool pooled,
                             const std::string& about);
 
 }  // namespace app

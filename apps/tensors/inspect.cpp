@@ -7,13 +7,13 @@
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/scale_rule.hpp"
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {
-namespace {
+namespace of_inspect {
 
 struct Options {
   std::vector<std::string> files;
@@ -154,10 +154,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_inspect
 
 const Command inspect_command{
     "inspect", "what is in a tensor file, and what is wrong with it (exit 1 when a tensor cannot be read)",
-    "narrow inspect model.safetensors", declare};
+    "narrow inspect model.safetensors", of_inspect::declare};
 
 }  // namespace app

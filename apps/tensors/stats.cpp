@@ -10,10 +10,10 @@
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/tensor/auto_scale.hpp"
 #include "narrow/tensor/block_tensor.hpp"
-#include "narrow/text/parse.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/cast_options.hpp"
 #include "options/format_list.hpp"
 #include "options/scale_option.hpp"
@@ -24,7 +24,7 @@
 #include "tensors/trend.hpp"
 
 namespace app {
-namespace {
+namespace of_stats {
 
 struct Options {
   std::vector<std::string> files;
@@ -298,10 +298,10 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_stats
 
 const Command stats_command{"stats", "what formats do to tensors: underflow, subnormal, overflow, SQNR, MSE, amax",
                             "narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2 --fail-if 'underflow > 1%'",
-                            declare};
+                            of_stats::declare};
 
 }  // namespace app

@@ -7,8 +7,8 @@
 #include "cli/terminal.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/report/escape.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {
@@ -74,7 +74,7 @@ Json to_json(const StatsRow& r) {
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_number_float()) return digits_text(value.get<double>(), 17);
-  return value.is_string() ? narrow::csv_field(value.get<std::string>()) : value.dump();
+  return value.is_string() ? narrow::report::csv_field(value.get<std::string>()) : value.dump();
 }
 
 double share_of(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0 : as_double(part) / as_double(whole); }

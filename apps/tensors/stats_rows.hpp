@@ -8,7 +8,7 @@
 #include "cli/json_value.hpp"
 #include "cli/table.hpp"
 #include "narrow/array/statistics.hpp"
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 
 namespace app {
 

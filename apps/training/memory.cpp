@@ -11,12 +11,12 @@
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/policy_table.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "training/train_options.hpp"
 
 namespace app {
-namespace {
+namespace of_memory {
 
 namespace train = narrow::train;
 
@@ -327,10 +327,10 @@ Action declare(Arguments& arguments) {
   return [o] { return run(*o); };
 }
 
-}  // namespace
+}  // namespace of_memory
 
 const Command memory_command{
     "memory", "bytes of parameters, gradients, optimiser and activations, sharded or not",
-    "narrow memory --layers 32 --width 4096 --recipe bf16-amp --devices 8 --device-memory 80GB", declare};
+    "narrow memory --layers 32 --width 4096 --recipe bf16-amp --devices 8 --device-memory 80GB", of_memory::declare};
 
 }  // namespace app

@@ -9,7 +9,7 @@
 #include "training/train_text.hpp"
 
 namespace app {
-namespace {
+namespace of_train {
 
 namespace train = narrow::train;
 
@@ -87,9 +87,9 @@ Action declare(Arguments& arguments) {
   return [options] { return run(*options); };
 }
 
-}  // namespace
+}  // namespace of_train
 
 const Command train_command{"train", "train a small real model under precision recipes, from the same start",
-                            "narrow train --task digits --recipe fp32,fp16-amp,fp16-amp-noscale --seed 1,2", declare};
+                            "narrow train --task digits --recipe fp32,fp16-amp,fp16-amp-noscale --seed 1,2", of_train::declare};
 
 }  // namespace app

@@ -6,8 +6,9 @@
 #include <set>
 
 #include "narrow/scale/policy_table.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 
 namespace app {

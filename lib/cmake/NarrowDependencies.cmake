@@ -21,7 +21,7 @@ else()
   find_package(fmt CONFIG QUIET GLOBAL)
 endif()
 narrow_header_package(nlohmann_json::nlohmann_json nlohmann_json nlohmann/json.hpp)
-find_package(ZLIB QUIET)  # without it deflated .npz files are refused
+find_package(ZLIB REQUIRED)
 if(NARROW_APPS OR NARROW_TESTS)
   narrow_header_package(CLI11::CLI11 CLI11 CLI/CLI.hpp)
   narrow_header_package(Eigen3::Eigen Eigen3 Eigen/Core)

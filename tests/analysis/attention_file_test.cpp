@@ -1,4 +1,4 @@
-#include "attention_file.hpp"
+#include "analysis/recordings/attention_file.hpp"
 
 #include <doctest/doctest.h>
 

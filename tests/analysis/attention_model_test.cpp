@@ -1,10 +1,10 @@
-#include "attention_model.hpp"
+#include "analysis/experiments/attention_model.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "inputs.hpp"
+#include "analysis/recordings/inputs.hpp"
 #include "narrow/format/find_format.hpp"
 
 using namespace analysis;

@@ -1,6 +1,6 @@
 // The verdicts on what tutorials say, pinned: a verdict that flips fails here until claims_expected.tsv, and with it
 // the lessons that repeat it, has been looked at again.
-#include "claims.hpp"
+#include "analysis/claims/claims.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/framework/experiment.hpp"
 #include "analysis/recordings.hpp"
-#include "experiment.hpp"
 
 using namespace analysis;
-using narrow::Cell;
-using narrow::Table;
+using narrow::report::Cell;
+using narrow::report::Table;
 
 namespace {
 
@@ -40,7 +40,7 @@ std::string all_cells(const Outcome& o) {
   std::string text = o.finding;
   for (const Table& t : o.tables)
     for (const auto& row : t.rows)
-      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::plain_text(t.columns[i], row[i]) + ",";
+      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::plain_text(t.columns[i], row[i]) + ",";
   return text;
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("analysis: experiments run without recordings and say so") {
     const Outcome o = run(name, s.settings);
     CHECK(std::any_of(o.notes.begin(), o.notes.end(),
                       [](const std::string& note) { return note.find("NARROW_DATA") != std::string::npos; }));
-    for (const narrow::Plot& p : o.plots) CHECK_FALSE(p.panels.empty());
+    for (const narrow::report::Plot& p : o.plots) CHECK_FALSE(p.panels.empty());
   }
 }
 

@@ -1,4 +1,4 @@
-#include "gradients.hpp"
+#include "analysis/recordings/gradients.hpp"
 
 #include <doctest/doctest.h>
 

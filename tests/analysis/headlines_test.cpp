@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "shares.hpp"
+#include "analysis/framework/shares.hpp"
 #include "stored.hpp"
 
 using namespace analysis;
@@ -74,7 +74,7 @@ TEST_CASE("analysis: format_choice chooses by kind and a choice that loses too m
   CHECK(has(pooled.finding, ", but it zeroes 5"));  // the half that are gradients, and the smallest of the others
   bool warned = false;
   for (const auto& row : pooled.tables[0].rows)
-    warned = warned || has(narrow::shown_text(pooled.tables[0].columns.back(), row.back()), "zeroes");
+    warned = warned || has(narrow::report::shown_text(pooled.tables[0].columns.back(), row.back()), "zeroes");
   CHECK(warned);
   const Outcome by_tensor = run_on("format_choice", "tensors", file, {"by=tensor"});
   CHECK(has(by_tensor.finding, " for layer.weight.grad ("));
@@ -122,14 +122,14 @@ TEST_CASE("analysis: operation_policy ranks an overflow above any error") {
   const Outcome o = test::run_experiment("operation_policy", {});
   CHECK(has(o.finding, "the worst would be 0.22 % Inf or NaN in FP16 (log of probabilities)"));
   const auto row = [&](const std::string& name) {
-    for (const std::vector<narrow::Cell>& cells : o.tables[0].rows)
-      if (cells[0] == narrow::Cell{name}) return cells;
-    return std::vector<narrow::Cell>(4);
+    for (const std::vector<narrow::report::Cell>& cells : o.tables[0].rows)
+      if (cells[0] == narrow::report::Cell{name}) return cells;
+    return std::vector<narrow::report::Cell>(4);
   };
-  CHECK(row("convolution 3d, FP32 sums")[1] == narrow::Cell{std::string("FP16")});
-  CHECK(row("dot of 4096")[1] == narrow::Cell{std::string("the widest of its inputs")});
-  CHECK(row("batch norm")[1] == narrow::Cell{std::string("as its inputs")});
-  CHECK(row("running variance")[1] == narrow::Cell{std::string("FP32, a buffer")});
+  CHECK(row("convolution 3d, FP32 sums")[1] == narrow::report::Cell{std::string("FP16")});
+  CHECK(row("dot of 4096")[1] == narrow::report::Cell{std::string("the widest of its inputs")});
+  CHECK(row("batch norm")[1] == narrow::report::Cell{std::string("as its inputs")});
+  CHECK(row("running variance")[1] == narrow::report::Cell{std::string("FP32, a buffer")});
 }
 
 // The exact tail, integrated over the length of the query, gives a median of 212.79 for sigma = 2, and 65520 at 35.095.

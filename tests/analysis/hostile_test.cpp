@@ -76,11 +76,11 @@ std::vector<Hostile> hostile_files() {
 std::string all_text(const Outcome& o) {
   std::string text = o.finding + "\n" + o.data.text + "\n";
   for (const std::string& note : o.notes) text += note + "\n";
-  for (const narrow::Plot& p : o.plots) text += p.title + "\n" + p.subtitle + "\n";
-  for (const narrow::Table& t : o.tables) {
+  for (const narrow::report::Plot& p : o.plots) text += p.title + "\n" + p.subtitle + "\n";
+  for (const narrow::report::Table& t : o.tables) {
     text += t.title + "\n" + t.note + "\n";
     for (const auto& row : t.rows)
-      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::shown_text(t.columns[i], row[i]) + " ";
+      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::shown_text(t.columns[i], row[i]) + " ";
     text += "\n";
   }
   return text;

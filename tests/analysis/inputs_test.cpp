@@ -1,4 +1,4 @@
-#include "inputs.hpp"
+#include "analysis/recordings/inputs.hpp"
 
 #include <doctest/doctest.h>
 

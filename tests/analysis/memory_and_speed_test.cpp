@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "recorded_steps.hpp"
+#include "analysis/recordings/recorded_steps.hpp"
 #include "recordings.hpp"
 #include "stored.hpp"
 
@@ -16,13 +16,13 @@ const std::string head =
     "# gpu: A GPU\n# torch: 2\n"
     "model\tparameters\tbatch\tcontext\trecipe\trecompute\tstep_ms\ttokens_per_second\tmax_memory_bytes\tfinal_loss\n";
 
-const narrow::Table* find_table(const Outcome& outcome, std::string_view name) {
-  for (const narrow::Table& t : outcome.tables)
+const narrow::report::Table* find_table(const Outcome& outcome, std::string_view name) {
+  for (const narrow::report::Table& t : outcome.tables)
     if (t.name == name) return &t;
   return nullptr;
 }
 
-double number(const narrow::Table& table, std::size_t row, std::string_view column) {
+double number(const narrow::report::Table& table, std::size_t row, std::string_view column) {
   for (std::size_t i = 0; i < table.columns.size(); ++i)
     if (table.columns[i].name == column) {
       const double* x = std::get_if<double>(&table.rows[row][i]);
@@ -96,7 +96,7 @@ TEST_CASE("analysis: memory_and_speed says what recorded steps and operations ga
   CHECK(has(out.finding,
             " A whole step of m under bf16-amp ran 2.5 times as fast as under fp32 with 0.80 of its peak memory. "
             "Operations that wait for memory ran 1.5 to 2.5 times as fast in bf16 as in fp32."));
-  const narrow::Table& steps = *find_table(out, "steps");
+  const narrow::report::Table& steps = *find_table(out, "steps");
   CHECK(number(steps, 1, "against fp32") == 2.5);
   CHECK(std::isnan(number(steps, 1, "against tf32")));
   CHECK(std::isnan(number(steps, 1, "counted")));  // the shape is not said
@@ -108,7 +108,7 @@ TEST_CASE("analysis: the counted memory of a step is what PyTorch took") {
   // Buffers of cuBLAS, norms and temporaries are not counted; compiled and FP8 steps fuse or add casts of their own.
   constexpr double plain_share = 0.02, other_share = 0.12;
   const Outcome out = test::run_experiment("memory_and_speed", {});
-  const narrow::Table* steps = find_table(out, "steps");
+  const narrow::report::Table* steps = find_table(out, "steps");
   REQUIRE(steps != nullptr);
   for (std::size_t i = 0; i < steps->rows.size(); ++i) {
     const auto text = [&](std::size_t column) { return std::get<std::string>(steps->rows[i][column]); };

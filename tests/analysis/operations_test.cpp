@@ -1,10 +1,10 @@
-#include "operations.hpp"
+#include "analysis/experiments/operations.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "inputs.hpp"
+#include "analysis/recordings/inputs.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 

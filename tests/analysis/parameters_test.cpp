@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "experiment.hpp"
+#include "analysis/framework/experiment.hpp"
 
 using namespace analysis;
 
@@ -58,7 +58,7 @@ TEST_CASE("analysis: settings are read and numbers may be powers of two") {
 TEST_CASE("analysis: the command that makes a run again can be typed into a shell") {
   CHECK(Parameters(example(), {}).command() == "narrow run example -o out");
   CHECK(Parameters(example(), {"name=it's $HOME"}).command() == "narrow run example 'name=it'\\''s $HOME' -o out");
-  const narrow::ParameterTexts texts = Parameters(example(), {}).texts();
+  const narrow::report::ParameterTexts texts = Parameters(example(), {}).texts();
   CHECK(texts.size() == 5);
   CHECK(texts[1] == std::pair<std::string, std::string>("rate", "0.1"));
   CHECK(texts[4].second == "(recorded)");

@@ -4,18 +4,19 @@
 #include <map>
 #include <set>
 
-#include "experiment.hpp"
+#include "analysis/framework/experiment.hpp"
+#include "narrow/dot/models.hpp"
 
 using namespace analysis;
 
 namespace {
 
-using narrow::Plot;
-using narrow::Table;
+using narrow::report::Plot;
+using narrow::report::Table;
 
 Outcome good() {
   Outcome out;
-  Table t{"t", "title", {narrow::text_column("a")}, {}, "", {}};
+  Table t{"t", "title", {narrow::report::text_column("a")}, {}, "", {}};
   t.add({std::string("x")});
   out.tables = {t};
   out.plots = {{.name = "p", .panels = {{}}}};
@@ -77,13 +78,13 @@ TEST_CASE("analysis: an unknown experiment is named with the closest") {
 
 TEST_CASE("analysis: tables carry the parameters of the run") {
   chosen = good;
-  CHECK(run_one().tables[0].parameters == narrow::ParameterTexts{{"n", "7"}});
+  CHECK(run_one().tables[0].parameters == narrow::report::ParameterTexts{{"n", "7"}});
 }
 
 TEST_CASE("analysis: what is undefined is an empty cell in every table") {
   chosen = [] {
     Outcome out = good();
-    out.tables[0].columns.push_back(narrow::real_column("r"));
+    out.tables[0].columns.push_back(narrow::report::real_column("r"));
     out.tables[0].rows = {{std::string("x"), std::nan("")}, {std::string("y"), 1.0}};
     return out;
   };

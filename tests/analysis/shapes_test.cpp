@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "analysis/experiments/attention_model.hpp"
 #include "analysis/recordings.hpp"
-#include "attention_model.hpp"
-#include "inputs.hpp"
+#include "analysis/recordings/inputs.hpp"
 #include "narrow/format/find_format.hpp"
 #include "stored.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment.hpp"
+#include "analysis/framework/experiment.hpp"
 #include "tensor/files.hpp"
 
 namespace test {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include "experiment.hpp"
-#include "training_runs.hpp"
+#include "analysis/framework/experiment.hpp"
+#include "analysis/framework/training_runs.hpp"
 
 using namespace analysis;
-using narrow::Cell;
-using narrow::Table;
+using narrow::report::Cell;
+using narrow::report::Table;
 
 namespace {
 
@@ -24,7 +24,7 @@ std::string all_cells(const Outcome& o) {
   std::string text = o.finding;
   for (const Table& t : o.tables)
     for (const auto& row : t.rows)
-      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::plain_text(t.columns[i], row[i]) + ",";
+      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::plain_text(t.columns[i], row[i]) + ",";
   return text;
 }
 

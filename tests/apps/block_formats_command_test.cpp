@@ -4,7 +4,7 @@
 
 #include "narrow/array/pack.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "tensor_files.hpp"
 

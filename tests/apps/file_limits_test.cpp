@@ -64,7 +64,6 @@ Ran limited(const std::string& limits, const std::string& arguments) {
 
 }  // namespace
 
-#ifdef NARROW_HAS_ZLIB
 TEST_CASE("apps: the memory that an archive takes does not follow what it inflates to") {
   const Folder folder;
   const std::uint64_t bytes = std::uint64_t{1} << 27;  // in 0.9 MiB of file
@@ -85,7 +84,6 @@ TEST_CASE("apps: the memory that an archive takes does not follow what it inflat
   CHECK(many.status == 0);
   CHECK(many.peak_kib < most_kib);
 }
-#endif
 
 TEST_CASE("apps: the time of inspect and cast and compare grows with the tensors and not with their square") {
   const Folder folder;

@@ -1,4 +1,4 @@
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 
 #include <fstream>
 #include <map>

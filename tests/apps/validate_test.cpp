@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "matrices.hpp"
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 #include "support/scale.hpp"
 
 using test::check_refused;

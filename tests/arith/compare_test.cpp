@@ -1,5 +1,5 @@
 // Order, minimum and maximum of all pairs of small codes and hard pairs of wide ones; the sign operations on all codes.
-#include "narrow/arith/compare.hpp"
+#include "narrow/arith/arith.hpp"
 
 #include "arith/check.hpp"
 #include "arith/operands.hpp"

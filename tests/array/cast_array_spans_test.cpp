@@ -3,7 +3,6 @@
 
 #include "array/against_scalar.hpp"
 #include "narrow/array/array.hpp"
-#include "narrow/array/convert_array.hpp"
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 

@@ -1,5 +1,5 @@
 // Does convert_array give the codes of the scalar convert, with a table and without, stochastic or not?
-#include "narrow/array/convert_array.hpp"
+#include "narrow/array/array.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 // caller has set? Several threads: those of the pool have the environment of whoever made them.
 #include "array/against_scalar.hpp"
 #include "narrow/arith/number.hpp"
+#include "narrow/array/array.hpp"
 #include "narrow/array/blocks.hpp"
-#include "narrow/array/convert_array.hpp"
 #include "narrow/array/histogram.hpp"
 #include "support/float_environments.hpp"
 

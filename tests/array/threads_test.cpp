@@ -10,7 +10,6 @@
 #include "array/naive_statistics.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/array/blocks.hpp"
-#include "narrow/array/convert_array.hpp"
 #include "narrow/array/histogram.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"

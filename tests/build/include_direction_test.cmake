@@ -22,7 +22,7 @@ function(plant file line expected)
 endfunction()
 
 plant(lib/narrow/round/cast.hpp "#include \"narrow/format/format.hpp\"" PASS)
-plant(lib/narrow/narrow.hpp "#include \"narrow/text/print.hpp\"" PASS)
+plant(lib/narrow/narrow.hpp "#include \"narrow/text/text.hpp\"" PASS)
 plant(lib/narrow/dot/dot.hpp "#include \"narrow/array/cast.hpp\"" PASS)
 plant(lib/narrow/dot/lanes_simd.hpp "#include <arm_neon.h>" PASS)
 plant(analysis/claims.cpp "#include \"narrow/train/train.hpp\"" PASS)
@@ -31,7 +31,7 @@ plant(lib/narrow/train/run/checkpoint.cpp "#include \"narrow/tensor/safetensors.
 
 plant(lib/narrow/base/up.hpp "#include \"narrow/format/format.hpp\"" "base must not see format")
 plant(lib/narrow/format/up.hpp "  #  include <narrow/round/cast.hpp>" "format must not see round")
-plant(lib/narrow/arith/side.hpp "#include \"narrow/text/print.hpp\"" "arith must not see text")
+plant(lib/narrow/arith/side.hpp "#include \"narrow/text/text.hpp\"" "arith must not see text")
 plant(lib/narrow/text/side.cpp "#include \"narrow/array/cast.hpp\"" "text must not see array")
 plant(lib/narrow/dot/side.hpp "#include \"narrow/scale/mx.hpp\"" "dot must not see scale")
 plant(lib/narrow/report/up.hpp "#include \"narrow/arith/number.hpp\"" "report must not see arith")

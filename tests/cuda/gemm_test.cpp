@@ -3,8 +3,8 @@
 #include "cuda/device.hpp"
 #include "cuda/device_memory.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/cuda/product_inputs.hpp"
 #include "narrow/dot/gemm.hpp"
+#include "narrow/golden/product_inputs.hpp"
 
 namespace {
 

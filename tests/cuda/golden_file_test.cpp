@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "narrow/base/error.hpp"
-#include "narrow/cuda/golden.hpp"
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
+#include "narrow/golden/golden.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/cuda/product_inputs.hpp"
 #include "narrow/dot/gemm.hpp"
+#include "narrow/golden/product_inputs.hpp"
 #include "support/scale.hpp"
 
 namespace {

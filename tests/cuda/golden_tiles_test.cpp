@@ -1,8 +1,8 @@
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/parallel.hpp"
-#include "narrow/cuda/golden.hpp"
-#include "narrow/cuda/share.hpp"
 #include "narrow/dot/dot.hpp"
+#include "narrow/golden/golden.hpp"
+#include "narrow/golden/share.hpp"
 #include "support/mismatches.hpp"
 #include "support/scale.hpp"
 

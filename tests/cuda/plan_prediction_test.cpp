@@ -1,9 +1,9 @@
 // The plan of a product told before it runs, against the plans that were found afterwards.
-#include "narrow/cuda/plan_prediction.hpp"
+#include "narrow/golden/plan_prediction.hpp"
 
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/error.hpp"
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 
 namespace {
 

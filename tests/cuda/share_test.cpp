@@ -1,10 +1,10 @@
 // Files of `narrow gpu check --share`: every contributed one comes out of the emulator; a wrong bit is found.
-#include "narrow/cuda/share.hpp"
+#include "narrow/golden/share.hpp"
 
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/error.hpp"
-#include "narrow/cuda/golden.hpp"
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
+#include "narrow/golden/golden.hpp"
 #include "support/scale.hpp"
 
 namespace {

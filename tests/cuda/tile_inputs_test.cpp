@@ -1,8 +1,8 @@
-#include "narrow/cuda/tile_inputs.hpp"
+#include "narrow/golden/tile_inputs.hpp"
 
 #include <doctest/doctest.h>
 
-#include "narrow/cuda/instruction.hpp"
+#include "narrow/golden/instruction.hpp"
 
 // The generator is part of every recording: if it changed, no hash would hold. A few of its codes, pinned.
 TEST_CASE("tile inputs: the same codes as when the recordings were made") {

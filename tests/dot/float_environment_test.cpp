@@ -1,6 +1,7 @@
 // Do products give the same bits whatever rounding mode and flush-to-zero the caller has set?
 #include "dot/matrices.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/dot/models.hpp"
 #include "support/float_environments.hpp"
 
 using test::Digest;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 #include "support/inputs.hpp"
 
 namespace test {

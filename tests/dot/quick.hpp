@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dot/problems.hpp"
+#include "narrow/dot/step.hpp"
 
 namespace test {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 #include "narrow/format/find_format.hpp"
 
 using namespace narrow;

@@ -1,8 +1,8 @@
 // Any text as a recording of an instruction, and as a contributed file (its first lines, which are always the same, are
 // put before it). What is accepted writes and reads again as the same; its dot products can be computed again.
 #include "fuzz/read_all.hpp"
-#include "narrow/cuda/golden.hpp"
-#include "narrow/cuda/share.hpp"
+#include "narrow/golden/golden.hpp"
+#include "narrow/golden/share.hpp"
 
 namespace {
 

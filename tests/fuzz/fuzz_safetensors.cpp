@@ -1,7 +1,7 @@
 // Any bytes as .safetensors. Input that begins with '{' is a header (up to a zero byte) and data: the length in front
 // of them is made right, so that the fuzzer does not spend its time on guessing it.
 #include "fuzz/read_all.hpp"
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "tensor/files.hpp"
 

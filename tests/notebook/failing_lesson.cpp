@@ -21,7 +21,7 @@ const std::string fails = variable == nullptr ? "" : variable;
 print("before");
 say("**{}** is a number", 0.25);
 bits(0x3C00, {5, 10, 15});
-narrow::Table numbers = new_table("Numbers", {narrow::text_column("name"), narrow::power_column("value")});
+narrow::report::Table numbers = new_table("Numbers", {narrow::report::text_column("name"), narrow::report::power_column("value")});
 add_row(numbers, "a quarter", 0.25);
 table(numbers);
 expect(0.5 / 2 == 0.25, "half of a half is a quarter");
@@ -33,8 +33,8 @@ if (fails == "abort") std::abort();
 if (fails == "status") std::_Exit(3);
 
 // %%
-narrow::Panel panel;
-panel.series.push_back(new_series("line", narrow::Draw::line));
+narrow::report::Panel panel;
+panel.series.push_back(new_series("line", narrow::report::Draw::line));
 add_point(panel.series[0], 0, 1);
 add_point(panel.series[0], 1, 2);
 picture(new_plot("A line", "from 1 to 2", {panel}));

@@ -1,4 +1,4 @@
-#include "lessons/lesson_file.hpp"
+#include "narrow/lesson/file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lessons/lesson_highlight.hpp"
+#include "narrow/lesson/highlight.hpp"
 
 #include <doctest/doctest.h>
 

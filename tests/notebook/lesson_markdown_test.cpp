@@ -1,4 +1,4 @@
-#include "lessons/lesson_markdown.hpp"
+#include "narrow/lesson/markdown.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lessons/lesson_math.hpp"
+#include "narrow/lesson/math.hpp"
 
 #include <doctest/doctest.h>
 

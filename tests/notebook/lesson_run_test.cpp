@@ -1,5 +1,5 @@
 // A lesson that does not end: ended, with what it had said until then.
-#include "lessons/lesson_run.hpp"
+#include "narrow/lesson/run.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -10,6 +10,7 @@
 namespace test {
 
 using namespace narrow;
+using namespace narrow::report;
 
 inline Panel line_panel(int series, AxisScale x, AxisScale y) {
   Panel panel;

@@ -5,6 +5,7 @@
 #include "narrow/report/text_runs.hpp"
 
 using namespace narrow;
+using namespace narrow::report;
 
 TEST_CASE("report: no text can leave its place in HTML") {
   CHECK(escaped_html("<script>a&\"b\"</script>") == "&lt;script&gt;a&amp;&quot;b&quot;&lt;/script&gt;");

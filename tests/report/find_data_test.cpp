@@ -1,4 +1,4 @@
-#include "narrow/report/find_data.hpp"
+#include "narrow/base/find_data.hpp"
 
 #include <doctest/doctest.h>
 

@@ -14,12 +14,12 @@
 #include "narrow/tensor/npy.hpp"
 #include "narrow/tensor/npy_dict.hpp"
 #include "narrow/tensor/safetensors_json.hpp"
-#include "narrow/text/parse.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/recipe.hpp"
 #include "support/make_locale.hpp"
 
 using namespace narrow;
+using namespace narrow::report;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace narrow;
+using namespace narrow::report;
 
 namespace {
 

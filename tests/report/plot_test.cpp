@@ -7,6 +7,7 @@
 #include "narrow/report/palette.hpp"
 
 using namespace narrow;
+using namespace narrow::report;
 
 TEST_CASE("report: a plot that cannot be drawn is refused by name") {
   Plot good;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 using namespace narrow;
+using namespace narrow::report;
 
 TEST_CASE("report: numbers have as many digits as were asked for") {
   CHECK(significant_text(0.1 + 0.2, 3) == "0.3");

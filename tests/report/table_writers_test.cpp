@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 using namespace narrow;
+using namespace narrow::report;
 
 namespace {
 

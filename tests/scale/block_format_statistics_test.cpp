@@ -1,11 +1,11 @@
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "narrow/array/overflow.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/round/round_to.hpp"
 #include "narrow/scale/block_scale.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "support/inputs.hpp"

@@ -1,6 +1,6 @@
 // Do block formats, policies and traces give the same bits whatever rounding mode and flush-to-zero the caller has set?
-#include "narrow/scale/block_format_statistics.hpp"
-#include "narrow/scale/gradient_model.hpp"
+#include "narrow/scale/block_format.hpp"
+#include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/scale/trace.hpp"
 #include "support/float_environments.hpp"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "support/inputs.hpp"
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/gradient_model.hpp"
+#include "narrow/scale/gradient_log.hpp"
 #include "support/scale.hpp"
 
 using narrow::GradientLog;

@@ -1,5 +1,5 @@
 // Are codes and scales of a file one tensor, decoded by the definition, and are parts that do not fit refused?
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,6 @@
 #include "files.hpp"
 #include "make_tensors.hpp"
 #include "narrow/scale/quantise.hpp"
-#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 
 using namespace test;

@@ -8,8 +8,9 @@
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/convert.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
-#include "narrow/tensor/row_major.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace test;
 using narrow::Cast;

@@ -9,8 +9,9 @@
 #include "make_tensors.hpp"
 #include "narrow/format/neighbours.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/compare_tensors.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 
 using namespace test;

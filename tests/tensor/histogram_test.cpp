@@ -5,9 +5,10 @@
 #include <limits>
 
 #include "make_tensors.hpp"
-#include "narrow/array/overflow.hpp"
-#include "narrow/tensor/tensor_histogram.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/round/round_to.hpp"
+#include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace test;
 using narrow::BinadeCounts;

@@ -160,8 +160,6 @@ TEST_CASE("tensor: lies and damage in .npz are refused with one line that says w
   }
 }
 
-#ifdef NARROW_HAS_ZLIB
-
 TEST_CASE("tensor: deflated members of .npz are read in any order and from any thread") {
   constexpr std::uint32_t count = 2'000'000;  // 8 MB: several saved places
   for (const int flags : {0, 8}) {
@@ -245,4 +243,3 @@ TEST_CASE("tensor: an error in the middle of a deflated member comes again when 
   for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(all_of(file.tensors[0]), Error);
 }
 
-#endif

@@ -7,10 +7,10 @@
 #include "files.hpp"
 #include "make_tensors.hpp"
 #include "narrow/array/histogram.hpp"
-#include "narrow/array/overflow.hpp"
-#include "narrow/tensor/auto_scale.hpp"
+#include "narrow/round/round_to.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 
 using namespace test;

@@ -2,6 +2,7 @@
 
 #include "narrow/base/random.hpp"
 #include "narrow/text/big_unsigned.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "support/scale.hpp"
 #include "text/rational_oracle.hpp"
 

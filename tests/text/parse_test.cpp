@@ -2,7 +2,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/parse.hpp"
+#include "narrow/text/text.hpp"
 
 using namespace narrow;
 

@@ -7,8 +7,7 @@
 
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/parse.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 
 using namespace narrow;

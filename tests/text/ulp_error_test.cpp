@@ -5,7 +5,8 @@
 
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/parse.hpp"
+#include "narrow/text/exact_number.hpp"
+#include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 #include "text/rational_oracle.hpp"
 

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "narrow/arith/arith.hpp"
-#include "narrow/arith/compare.hpp"
 #include "narrow/round/round_to.hpp"
 
 namespace narrow {

@@ -35,4 +35,10 @@ void decode_array(std::span<const std::uint16_t> in, const Format& f, std::span<
 void decode_array(std::span<const std::uint32_t> in, const Format& f, std::span<double> out, int threads = 0);
 void decode_array(std::span<const std::uint64_t> in, const Format& f, std::span<double> out, int threads = 0);
 
+// Codes of one format to codes of another: one rounding an element, straight from the code.
+// In and Out are uint8_t, 16, 32 or 64, each at least as wide as its format.
+template <class In, class Out>
+void convert_array(std::span<const In> in, const Format& from, std::span<Out> out, const Format& to, const Cast& cast = {},
+                   std::uint64_t seed = 0, int threads = 0);
+
 }  // namespace narrow

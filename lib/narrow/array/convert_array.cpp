@@ -1,4 +1,4 @@
-#include "narrow/array/convert_array.hpp"
+#include "narrow/array/array.hpp"
 
 #include <vector>
 

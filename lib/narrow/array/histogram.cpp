@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "narrow/array/lanes_simd.hpp"
-#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/round/round_to.hpp"
 
 namespace narrow {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "narrow/array/lanes_simd.hpp"
-#include "narrow/array/overflow.hpp"
+#include "narrow/round/round_to.hpp"
 
 namespace narrow::detail {
 

@@ -5,10 +5,10 @@
 #include <charconv>
 
 #include "narrow/array/cast_kernels.hpp"
-#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/statistics_simd.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/round/round_to.hpp"
 
 namespace narrow {
 

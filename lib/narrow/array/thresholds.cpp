@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "narrow/array/overflow.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
+#include "narrow/round/round_to.hpp"
 
 namespace narrow::detail {
 

@@ -8,6 +8,7 @@
 
 #include "narrow/cuda/compare.cuh"
 #include "narrow/dot/model.hpp"
+#include "narrow/dot/step.hpp"
 #include "narrow/round/round_to.hpp"
 
 namespace narrow::detail {

@@ -7,7 +7,7 @@
 #include "narrow/cuda/fused_gemm.hpp"
 #include "narrow/cuda/lt_product.cuh"
 #include "narrow/cuda/product.hpp"
-#include "narrow/cuda/product_inputs.hpp"
+#include "narrow/golden/product_inputs.hpp"
 
 namespace narrow {
 

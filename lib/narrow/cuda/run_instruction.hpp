@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "narrow/cuda/instruction.hpp"
+#include "narrow/golden/instruction.hpp"
 
 struct CUstream_st;
 

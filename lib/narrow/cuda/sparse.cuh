@@ -4,7 +4,7 @@
 #pragma once
 
 #include "narrow/base/random.hpp"
-#include "narrow/cuda/tile_inputs.hpp"
+#include "narrow/golden/tile_inputs.hpp"
 
 namespace narrow::detail {
 

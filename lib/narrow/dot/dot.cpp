@@ -6,6 +6,7 @@
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/cdna_step.hpp"
 #include "narrow/dot/software_sum.hpp"
+#include "narrow/dot/step.hpp"
 
 namespace narrow {
 

@@ -3,8 +3,7 @@
 
 #include <span>
 
-#include "narrow/dot/models.hpp"
-#include "narrow/dot/step.hpp"
+#include "narrow/dot/model.hpp"
 
 namespace narrow {
 

@@ -7,7 +7,9 @@
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/cdna_step.hpp"
 #include "narrow/dot/software_sum.hpp"
+#include "narrow/dot/step.hpp"
 #include "narrow/text/binary_text.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 
 namespace narrow {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "narrow/dot/dot.hpp"
+#include "narrow/dot/step.hpp"
 #include "narrow/text/exact_number.hpp"
 
 namespace narrow {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 
 namespace narrow {
 

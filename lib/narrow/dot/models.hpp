@@ -1,29 +1,12 @@
-// The rows of the table as models with names, found by name.
+// The rows of the table as models with names, at compile time.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "narrow/base/error.hpp"
 #include "narrow/dot/model_table.hpp"
 
 namespace narrow {
-
-constexpr std::string_view generation_name(Generation g) noexcept {
-  constexpr std::string_view names[] = {"volta",         "turing", "ampere", "ada",   "hopper",  "blackwell",
-                                        "rtx-blackwell", "cdna1",  "cdna2",  "cdna3", "software"};
-  return names[static_cast<std::size_t>(g)];
-}
-constexpr std::string_view unit_name(Unit u) noexcept {
-  constexpr std::string_view names[] = {"mma", "wgmma", "tcgen05", "mfma", "fma", "muladd", "pairwise", "kahan"};
-  return names[static_cast<std::size_t>(u)];
-}
-constexpr std::string_view evidence_name(Evidence e) noexcept {
-  constexpr std::string_view names[] = {"measured", "replayed", "published", "assumed", "by definition"};
-  return names[static_cast<std::size_t>(e)];
-}
-// The class of a row with what it stands on: "measured on the GPU (data/golden)", "published, not compared with data here".
-std::string evidence_text(const DotModel& model);
 
 namespace detail {
 
@@ -108,13 +91,5 @@ constexpr DotModel hardware_model(std::string_view name) {
   if (!is_known) throw Error("model '" + std::string(name) + "' is unknown; narrow models lists them");
   return found;
 }
-
-// Hardware and software models in the order of the table; the rows live as long as the program.
-std::span<const DotModel> dot_models();
-const DotModel* find_dot_model(std::string_view name);  // nullptr when there is none
-
-// Sums in software with any formats: fma (one rounding), muladd ("round after every operation"), pairwise, kahan.
-// Every operation rounds to nearest even in the accumulator's format.
-DotModel software_model(Unit order, const DotType& accumulator, const DotType& a, const DotType& b);
 
 }  // namespace narrow

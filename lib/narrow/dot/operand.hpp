@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "narrow/dot/matrix_view.hpp"
+#include "narrow/dot/gemm.hpp"
 #include "narrow/dot/plan.hpp"
 #include "narrow/round/convert.hpp"
 #include "narrow/round/named_cast.hpp"

@@ -6,7 +6,7 @@
 #include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 struct Bar {
@@ -120,4 +120,4 @@ void draw_bars(const Panel& panel, const Frame& f, std::vector<Shape>& shapes) {
   }
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -4,7 +4,7 @@
 #include "narrow/plot/frame.hpp"
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 bool has_bars(const Panel& panel);
 void draw_bars(const Panel& panel, const Frame& frame, std::vector<Shape>& shapes);
@@ -12,4 +12,4 @@ void draw_bars(const Panel& panel, const Frame& frame, std::vector<Shape>& shape
 // What an axis must show of the bars: their edges along the places, their ends along the values.
 std::vector<double> bar_ends(const Panel& panel, Along along);
 
-}  // namespace narrow
+}  // namespace narrow::plot

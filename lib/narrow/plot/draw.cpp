@@ -7,7 +7,7 @@
 #include "narrow/plot/matplot.hpp"
 #include "narrow/plot/svg.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 constexpr int limit_seconds = 60;
@@ -73,4 +73,4 @@ std::string draw(const Plot& plot, PictureKind kind, const DrawOptions& options)
 
 std::string draw_inline(const Plot& plot) { return to_svg_element(lay_out(plot, {.titles = false})); }
 
-}  // namespace narrow
+}  // namespace narrow::plot

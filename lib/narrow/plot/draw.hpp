@@ -8,7 +8,7 @@
 
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 enum class PictureKind : std::uint8_t { png, svg };
 
@@ -23,12 +23,12 @@ struct DrawOptions {
 };
 
 // Throws Error: nothing to draw with (and what to install), or the backend failed (and what it said).
-std::string draw(const Plot& plot, PictureKind kind, const DrawOptions& options = {});
+std::string draw(const report::Plot& plot, PictureKind kind, const DrawOptions& options = {});
 
 // Why draw() will not make that kind of picture, in one line that says what to install; empty when it will.
 std::string why_not(PictureKind kind, const DrawOptions& options = {});
 
 // The picture without its title, as an element of an HTML page that has the colours of the palette as variables.
-std::string draw_inline(const Plot& plot);
+std::string draw_inline(const report::Plot& plot);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -6,7 +6,7 @@
 #include "narrow/plot/scene.hpp"
 #include "narrow/plot/ticks.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 struct Frame {
   ReadyAxis x, y;
@@ -31,4 +31,4 @@ constexpr Role role_of(PlotColour colour) {
 }
 static_assert(role_of(PlotColour::ink) == Role::ink && role_of(PlotColour::blue) == Role::blue);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -7,10 +7,10 @@
 #include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
-std::string number(double value) { return fixed_text(value, 2); }
+std::string places(double value) { return fixed_text(value, 2); }
 
 std::string rgb(const Paint& paint) {
   std::array<char, 10> text{};
@@ -68,8 +68,8 @@ class Script {
 
   void operator()(const RectShape& r) {
     begin();
-    data += number((r.box.left + r.box.right) / 2) + " " + number((r.box.top + r.box.bottom) / 2) + " " +
-            number(r.box.left) + " " + number(r.box.right) + " " + number(r.box.top) + " " + number(r.box.bottom) +
+    data += places((r.box.left + r.box.right) / 2) + " " + places((r.box.top + r.box.bottom) / 2) + " " +
+            places(r.box.left) + " " + places(r.box.right) + " " + places(r.box.top) + " " + places(r.box.bottom) +
             "\n";
     end("with boxxyerror fc rgb " + rgb(r.fill) + solid(r.opacity));
   }
@@ -77,7 +77,7 @@ class Script {
     begin();
     put(l.points);
     // gnuplot mixes its colours with the paper itself: 00 in front is opaque.
-    end("with lines lw " + number(l.width) + " lc rgb " + with_alpha(l.stroke, l.opacity) +
+    end("with lines lw " + places(l.width) + " lc rgb " + with_alpha(l.stroke, l.opacity) +
         (l.dashed ? " dt (8,6)" : ""));
   }
   void operator()(const AreaShape& a) {
@@ -90,14 +90,14 @@ class Script {
       (*this)(MarkerShape{m.points, Marker::circle, Role::paper, m.size, 1});  // hides the line
     begin();
     put(m.points);
-    end("with points pt " + std::to_string(point_type(m.marker)) + " ps " + number(m.size / point_size) +
+    end("with points pt " + std::to_string(point_type(m.marker)) + " ps " + places(m.size / point_size) +
         " lw 1.5 lc rgb " + with_alpha(m.fill, m.opacity));
   }
   void operator()(const TextShape& t) {
     const char* side = t.anchor == Anchor::left ? "left" : t.anchor == Anchor::middle ? "center" : "right";
-    labels += "set label " + std::to_string(++labels_) + " " + text_of(t) + " at first " + number(t.at.x) + "," +
-              number(t.at.y) + " " + side + (t.turned != 0 ? " rotate by " + number(t.turned) : "") + " font '" +
-              (t.bold ? ":Bold" : "") + "," + number(font_points * t.size) + "' tc rgb " + rgb(t.fill) + " front\n";
+    labels += "set label " + std::to_string(++labels_) + " " + text_of(t) + " at first " + places(t.at.x) + "," +
+              places(t.at.y) + " " + side + (t.turned != 0 ? " rotate by " + places(t.turned) : "") + " font '" +
+              (t.bold ? ":Bold" : "") + "," + places(font_points * t.size) + "' tc rgb " + rgb(t.fill) + " front\n";
   }
 
  private:
@@ -107,10 +107,10 @@ class Script {
     plots += (plots.empty() ? "plot " : ", \\\n  ") + ("$d" + std::to_string(blocks_)) + " " + how;
   }
   void put(const std::vector<Point>& points) {
-    for (const Point& p : points) data += number(p.x) + " " + number(p.y) + "\n";
+    for (const Point& p : points) data += places(p.x) + " " + places(p.y) + "\n";
   }
   static std::string solid(double opacity) {
-    return opacity < 1 ? " fs transparent solid " + number(opacity) + " noborder" : " fs solid noborder";
+    return opacity < 1 ? " fs transparent solid " + places(opacity) + " noborder" : " fs solid noborder";
   }
   static std::string with_alpha(const Paint& paint, double opacity) {
     if (opacity >= 1) return rgb(paint);
@@ -128,18 +128,18 @@ class Script {
 std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale) {
   const bool png = kind == PictureKind::png;
   const double grow = png ? scale : 1;
-  const std::string size = number(std::floor(scene.width * grow)) + "," + number(std::floor(scene.height * grow));
+  const std::string size = places(std::floor(scene.width * grow)) + "," + places(std::floor(scene.height * grow));
   std::string out = "set encoding utf8\n";
   if (png)
-    out += "set terminal pngcairo size " + size + " fontscale " + number(grow) + " linewidth " + number(grow) +
-           " pointscale " + number(grow) + " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF'\n";
+    out += "set terminal pngcairo size " + size + " fontscale " + places(grow) + " linewidth " + places(grow) +
+           " pointscale " + places(grow) + " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF'\n";
   else
     out += "set terminal svg size " + size +
            " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF' dashlength 0.6\n";
   out +=
       "unset border\nunset tics\nunset key\nset lmargin at screen 0\nset rmargin at screen 1\n"
       "set tmargin at screen 1\nset bmargin at screen 0\n";
-  out += "set xrange [0:" + number(scene.width) + "]\nset yrange [" + number(scene.height) + ":0]\n";
+  out += "set xrange [0:" + places(scene.width) + "]\nset yrange [" + places(scene.height) + ":0]\n";
   // The cairo terminals count fonts in points of 1/72 inch and draw 96 pixels an inch; the SVG terminal counts pixels.
   Script script(png ? 0.75 : 1);
   for (const Shape& shape : scene.shapes) std::visit(script, shape);
@@ -147,4 +147,4 @@ std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale) {
   return out + script.data + script.labels + script.plots + "\n";
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

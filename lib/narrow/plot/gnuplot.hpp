@@ -6,9 +6,9 @@
 #include "narrow/plot/draw.hpp"
 #include "narrow/plot/scene.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 // Writes the picture to standard output. scale: pixels of the PNG for one of the scene.
 std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -8,7 +8,7 @@
 #include "narrow/plot/text_size.hpp"
 #include "narrow/report/escape.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 constexpr double rim = 14, between_columns = 22, between_rows = 16;
@@ -132,4 +132,4 @@ Scene lay_out(const Plot& original, const LayoutOptions& options) {
   return scene;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

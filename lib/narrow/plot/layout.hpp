@@ -4,7 +4,7 @@
 #include "narrow/plot/scene.hpp"
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 struct LayoutOptions {
   double width = 920;  // pixels; the height follows
@@ -16,4 +16,4 @@ Scene lay_out(const Plot& plot, const LayoutOptions& options = {});
 // Series without a colour get one; a name keeps its colour in all panels.
 Plot with_colours(Plot plot);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -5,7 +5,7 @@
 #include "narrow/plot/series.hpp"
 #include "narrow/plot/text_size.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 constexpr double text_size = 12.5, sample = 22, space = 7, between = 20;
@@ -79,4 +79,4 @@ Box draw_legend_list(const std::vector<LegendItem>& items, const Box& area, Lege
   return box;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

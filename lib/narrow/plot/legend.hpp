@@ -4,7 +4,7 @@
 #include "narrow/plot/frame.hpp"
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 struct LegendItem {
   std::string name;
@@ -25,4 +25,4 @@ void draw_legend_rows(const std::vector<LegendItem>& items, const Box& room, std
 // One below the other, in a corner of the area, on a piece of paper. Returns the place that it took.
 Box draw_legend_list(const std::vector<LegendItem>& items, const Box& area, Legend corner, std::vector<Shape>& shapes);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -12,7 +12,7 @@
 
 #include "narrow/base/error.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 using Rgba = std::array<float, 4>;  // Matplot++ has the transparency first
@@ -113,4 +113,4 @@ std::string draw_by_matplot(const Scene& scene, PictureKind kind) {
   return bytes;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

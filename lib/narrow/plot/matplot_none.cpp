@@ -2,7 +2,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/plot/matplot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 std::string matplot_fault() {
   return "this build has no Matplot++ (install it, then configure again: CMake finds it); gnuplot draws the same";
@@ -10,4 +10,4 @@ std::string matplot_fault() {
 
 std::string draw_by_matplot(const Scene&, PictureKind) { throw Error(matplot_fault()); }
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -7,10 +7,10 @@
 #include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
-constexpr double tick_size = 12, label_size = 12, title_size = 13.5;
+constexpr double tick_size = 12, label_size = 12, panel_title_size = 13.5;
 constexpr double title_line = 24, label_line = 22, tick_line = 22, ruler_line = 20, ruler_rim = 10,
                  cell_scale_line = 30;
 
@@ -279,7 +279,7 @@ PanelPlan plan_panel(const Panel& panel, double width, double height, bool own_l
     plan.x_texts = choose_texts(panel.x.categories, room / static_cast<double>(panel.x.categories.size()));
 
   if (panel.legend == Legend::automatic && own_legend) plan.legend = legend_items(panel);
-  plan.title = wrapped(panel.title, title_size, room, true);
+  plan.title = wrapped(panel.title, panel_title_size, room, true);
   plan.y_label = wrapped(axis_text(panel.y), label_size, room);
   const double legend = legend_row * static_cast<double>(legend_rows(plan.legend, room));
   plan.margins.top = 8 + title_line * static_cast<double>(plan.title.size()) + legend + (legend > 0 ? 4 : 0) +
@@ -296,7 +296,7 @@ void draw_panel(const Panel& panel, const PanelPlan& plan, const Box& area, std:
   // From the top of the room down: title and legend. Panels side by side start on one line, whatever they need.
   double y = area.top - plan.margins.top + 4;
   for (const std::string& line : plan.title) {
-    shapes.push_back(TextShape{{area.left, y + title_line / 2}, line, title_size, Anchor::left, Role::ink, true});
+    shapes.push_back(TextShape{{area.left, y + title_line / 2}, line, panel_title_size, Anchor::left, Role::ink, true});
     y += title_line;
   }
   draw_legend_rows(plan.legend, {area.left, y, area.right, area.top}, shapes);
@@ -313,4 +313,4 @@ void draw_panel(const Panel& panel, const PanelPlan& plan, const Box& area, std:
   draw_y_texts(plan, frame, shapes);
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -3,7 +3,7 @@
 
 #include "narrow/plot/legend.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 // What surrounds the drawing area, in pixels. Panels in a grid share the largest, so that their areas align.
 struct Margins {
@@ -29,4 +29,4 @@ void draw_panel(const Panel& panel, const PanelPlan& plan, const Box& area, std:
 // "label, unit".
 std::string axis_text(const Axis& axis);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -8,7 +8,9 @@
 
 #include "narrow/report/palette.hpp"
 
-namespace narrow {
+namespace narrow::plot {
+
+using namespace report;  // what is drawn is said there
 
 // A role of the palette, or one fixed colour on any paper (the cells of a map).
 struct Paint {
@@ -92,4 +94,4 @@ struct Scene {
   std::vector<Shape> shapes;       // later ones lie on top; texts above all
 };
 
-}  // namespace narrow
+}  // namespace narrow::plot

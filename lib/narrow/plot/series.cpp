@@ -7,7 +7,7 @@
 #include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 constexpr double line_width = 2, faint_width = 1.2, faint_opacity = 0.45, band_opacity = 0.18;
@@ -245,4 +245,4 @@ std::vector<double> values_along_y(const Panel& panel) {
   return values;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -4,7 +4,7 @@
 #include "narrow/plot/frame.hpp"
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 Marker marker_of(PlotColour colour);  // a second cue beside the colour
 
@@ -25,4 +25,4 @@ struct CellRange {
 };
 CellRange cell_range(const Panel& panel);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -7,7 +7,7 @@
 #include "narrow/report/escape.hpp"
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 // A tenth of a pixel is more than any eye needs, and keeps the page small.
@@ -139,4 +139,4 @@ std::string to_svg_element(const Scene& scene) {
   return "<svg " + head(scene) + "inherit\">\n" + body(scene, true) + "</svg>\n";
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

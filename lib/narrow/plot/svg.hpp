@@ -6,7 +6,7 @@
 
 #include "narrow/plot/scene.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 // A whole file, readable by anything that reads SVG.
 std::string to_svg_file(const Scene& scene);
@@ -14,4 +14,4 @@ std::string to_svg_file(const Scene& scene);
 // An <svg> element for an HTML page: colours are variables (--blue, --grid, ..), so one picture serves light and dark.
 std::string to_svg_element(const Scene& scene);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 // Thousandths of the font size, from space to '~'.
@@ -68,4 +68,4 @@ std::vector<std::string> wrapped(std::string_view text, double size, double widt
   return lines;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

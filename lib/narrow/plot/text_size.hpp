@@ -8,7 +8,7 @@
 #include "narrow/plot/scene.hpp"
 #include "narrow/report/text_runs.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 
 inline constexpr double small_script = 0.72;  // size of raised and lowered characters
 
@@ -21,4 +21,4 @@ Box text_box(const TextShape& text);
 // Lines of at most `width`, broken at spaces; a word longer than that stays whole.
 std::vector<std::string> wrapped(std::string_view text, double size, double width, bool bold = false);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -5,7 +5,7 @@
 
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::plot {
 namespace {
 
 // Beyond it nothing is seen: differences of such numbers must not overflow.
@@ -174,4 +174,4 @@ ReadyAxis ready_axis(const Axis& axis, const std::vector<double>& values, Around
   return ready;
 }
 
-}  // namespace narrow
+}  // namespace narrow::plot

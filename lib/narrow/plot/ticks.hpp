@@ -6,7 +6,9 @@
 
 #include "narrow/report/plot.hpp"
 
-namespace narrow {
+namespace narrow::plot {
+
+using namespace report;  // what is drawn is said there
 
 // An axis that is ready to draw: every scale is linear in its coordinate (log axes in the logarithm).
 struct ReadyAxis {
@@ -26,4 +28,4 @@ enum class Around : std::uint8_t { room, stand, tight };
 // most_ticks: how many texts have room.
 ReadyAxis ready_axis(const Axis& axis, const std::vector<double>& values, Around around, int most_ticks);
 
-}  // namespace narrow
+}  // namespace narrow::plot

@@ -6,7 +6,7 @@
 
 #include "narrow/report/text_runs.hpp"
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 // "39.4 %" and "31.8 dB" stay on one line.
@@ -82,4 +82,4 @@ std::string csv_comment(std::string_view text) {
   return line + "\n";
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

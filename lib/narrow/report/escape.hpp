@@ -6,7 +6,7 @@
 
 #include "narrow/text/quote.hpp"
 
-namespace narrow {
+namespace narrow::report {
 
 std::string escaped_html(std::string_view text);      // & < > " as entities; the rest visible(), lines and tabs stay
 std::string html_with_powers(std::string_view text);  // the same, and 2^-24 with a raised exponent
@@ -18,4 +18,4 @@ std::string csv_field(std::string_view text);
 std::string csv_comment(
     std::string_view text);  // "# text" and the end of the line; none of its commas starts a formula
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -6,7 +6,7 @@
 #include "narrow/report/page_style.hpp"
 #include "narrow/report/table_writers.hpp"
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 constexpr std::size_t open_rows = 12;   // a longer table starts closed
@@ -107,7 +107,7 @@ std::string to_html(const Page& page) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\" id=\"top\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      escaped_html(page.title) + "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" + detail::page_style() +
+      escaped_html(page.title) + "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" + page_style() +
       "</style>\n</head>\n<body>\n<main>\n<header><h1>" + escaped_html(page.title) + "</h1>\n<p>" +
       html_with_powers(page.introduction) + "</p></header>\n";
   out += found_list(page);
@@ -130,4 +130,4 @@ std::string to_markdown(const PageSection& s, const std::vector<std::string>& pi
   return out + "\n```sh\n" + visible(s.command) + "\n```\n";
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -6,7 +6,7 @@
 
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::report {
 
 struct PagePicture {
   std::string title, subtitle;
@@ -42,4 +42,4 @@ std::string to_html(const Page& page);
 // The same without pictures, for terminals, mails and pull requests: pictures are links to files.
 std::string to_markdown(const PageSection& section, const std::vector<std::string>& picture_files);
 
-}  // namespace narrow
+}  // namespace narrow::report

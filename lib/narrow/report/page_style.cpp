@@ -5,7 +5,7 @@
 
 #include "narrow/report/palette.hpp"
 
-namespace narrow::detail {
+namespace narrow::report {
 namespace {
 
 std::string variables(bool dark) {
@@ -97,4 +97,4 @@ std::string page_style() {
          " }\n@media screen and (prefers-color-scheme:dark) { :root {" + variables(true) + " } }" + rules + print_rules;
 }
 
-}  // namespace narrow::detail
+}  // namespace narrow::report

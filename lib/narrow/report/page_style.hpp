@@ -3,8 +3,8 @@
 
 #include <string>
 
-namespace narrow::detail {
+namespace narrow::report {
 
 std::string page_style();
 
-}  // namespace narrow::detail
+}  // namespace narrow::report

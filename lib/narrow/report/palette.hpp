@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace narrow {
+namespace narrow::report {
 
 // The first ten are those of PlotColour without `automatic`, in the same order; then what is not data.
 enum class Role : std::uint8_t {
@@ -52,4 +52,4 @@ inline constexpr std::array<RoleColour, 14> role_colours{{
 
 constexpr const RoleColour& colour_of(Role role) { return role_colours[static_cast<std::size_t>(role)]; }
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -4,7 +4,7 @@
 
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 // What is wrong with a series, or nothing.
@@ -32,4 +32,4 @@ void check(const Plot& plot) {
   }
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

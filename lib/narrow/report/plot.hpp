@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace narrow {
+namespace narrow::report {
 
 // Colours that people with any colour vision tell apart (Okabe and Ito, "Color universal design", 2008). A renderer may
 // shift them a little for dark backgrounds. `automatic` takes the next colour of the panel that is not used yet.
@@ -123,4 +123,4 @@ struct Plot {
 // high, a name that is no file name.
 void check(const Plot& plot);
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 Column number_column(std::string name, std::string unit, ColumnKind kind, NumberStyle style, int digits) {
@@ -143,4 +143,4 @@ std::string heading(const Column& column) {
   return column.unit.empty() ? column.name : column.name + " [" + column.unit + "]";
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

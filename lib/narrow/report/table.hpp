@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace narrow {
+namespace narrow::report {
 
 // How the numbers of a column are written, everywhere the same: on the page, in CSV, Markdown, JSON and as text.
 enum class NumberStyle : std::uint8_t {
@@ -74,4 +74,4 @@ std::string plain_text(const Column& column, const Cell& cell);
 // "share [%]", or the name where there is no unit.
 std::string heading(const Column& column);
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -6,7 +6,7 @@
 #include "narrow/base/version.hpp"
 #include "narrow/report/escape.hpp"
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 bool is_number(const Column& column) { return column.kind != ColumnKind::text; }
@@ -111,4 +111,4 @@ std::string to_json(const Table& table) {
   return out + "]}";
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

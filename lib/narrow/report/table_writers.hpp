@@ -5,7 +5,7 @@
 
 #include "narrow/report/table.hpp"
 
-namespace narrow {
+namespace narrow::report {
 
 // Comment lines (#) say the version, the source and the parameters; then one line of headings and one a row.
 std::string to_csv(const Table& table, const std::string& source);
@@ -22,4 +22,4 @@ std::string to_json(const Table& table);
 // A text in quotes as JSON has it, of the same value and visible(); U+FFFD for what is no UTF-8.
 std::string json_string(std::string_view text);
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -1,6 +1,6 @@
 #include "narrow/report/text_runs.hpp"
 
-namespace narrow {
+namespace narrow::report {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -62,4 +62,4 @@ std::vector<TextRun> text_runs(std::string_view text) {
   return runs;
 }
 
-}  // namespace narrow
+}  // namespace narrow::report

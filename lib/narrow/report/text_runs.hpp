@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace narrow {
+namespace narrow::report {
 
 // level: 1 raised, -1 lowered, 0 on the line.
 struct TextRun {
@@ -17,4 +17,4 @@ struct TextRun {
 // bracket and a number or single letter; log2 and log10 count as words.
 std::vector<TextRun> text_runs(std::string_view text);
 
-}  // namespace narrow
+}  // namespace narrow::report

@@ -1,8 +1,8 @@
 #include "narrow/scale/block_format.hpp"
 
 #include "narrow/base/error.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

@@ -1,13 +1,13 @@
-#include "narrow/scale/block_format_statistics.hpp"
+#include "narrow/scale/block_format.hpp"
 
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/round/round_to.hpp"
 #include "narrow/scale/block_encoder.hpp"
 #include "narrow/scale/policy.hpp"
 #include "narrow/scale/quantise.hpp"

@@ -1,4 +1,4 @@
-#include "narrow/scale/gradient_model.hpp"
+#include "narrow/scale/gradient_log.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -13,9 +13,8 @@
 #include "narrow/scale/megatron_scaler.hpp"
 #include "narrow/scale/tensor_scale.hpp"
 #include "narrow/scale/torch_scaler.hpp"
-#include "narrow/text/names.hpp"
-#include "narrow/text/parse.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "narrow/scale/overflow_model.hpp"
+#include "narrow/scale/gradient_log.hpp"
 
 namespace narrow {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "narrow/scale/overflow_model.hpp"
+#include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/policy_table.hpp"
 
 namespace narrow {

@@ -1,9 +1,10 @@
-#include "narrow/tensor/auto_scale.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "narrow/array/histogram.hpp"
+#include "narrow/tensor/chunks.hpp"
 
 namespace narrow {
 namespace {

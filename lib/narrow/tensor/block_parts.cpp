@@ -1,4 +1,4 @@
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 
 #include <algorithm>
 #include <array>

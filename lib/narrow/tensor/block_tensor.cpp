@@ -8,7 +8,8 @@
 #include "narrow/scale/block_scale.hpp"
 #include "narrow/scale/policy.hpp"
 #include "narrow/scale/quantise.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor.hpp"
 
 namespace narrow {
 

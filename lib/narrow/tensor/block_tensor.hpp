@@ -1,13 +1,49 @@
-// Tensors in block formats: the matrix that a tensor is, its rows of blocks piece by piece, and what is done with them.
+// Tensors in block formats: codes and scales in a file are one tensor, decoded when read; and what is done with its blocks.
 #pragma once
 
 #include <functional>
+#include <optional>
 
-#include "narrow/scale/block_format_statistics.hpp"
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
+#include "narrow/tensor/tensor_file.hpp"
 
 namespace narrow {
+
+struct BlockParts {
+  std::string format_name;  // as the file spells it: "nvfp4:te_nvfp4"
+  BlockFormat format;
+  Tensor codes, scales;
+  std::optional<Tensor> scale2;
+  bool scale2_is_amax = false;  // of the tensor, not the factor: files of te_nvfp4 without the key of scale2
+
+  std::uint64_t bytes() const;  // of all parts
+};
+
+// Blocks lie along the last dimension: a tensor is a matrix with rows of that length.
+struct MatrixSize {
+  std::size_t rows = 0, cols = 0;
+};
+MatrixSize matrix_of(const TensorHeader& header);
+
+// How a file holds a tensor of this shape in a block format: codes (under the name given), NAME.scale with the scales
+// of the blocks, and for NVFP4 NAME.scale2 with the factor of the tensor. A value is code * (scale * scale2) in FP32,
+// whatever rule chose the scales.
+std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockFormat& format);
+
+// What the metadata of a .safetensors file says about a tensor NAME that cast wrote: the block format and its rule; and
+// that NAME.scale2 is a factor.
+std::string block_format_key(std::string_view name);
+std::string scale2_key(std::string_view name);
+inline constexpr std::string_view scale2_is_factor = "factor";
+
+// Replaces the parts of block-quantised tensors by one tensor each, of type F32 with `blocks` set: value = code *
+// (scale * scale2). Parts that do not fit each other become unreadable; codes are never taken for values. To read
+// another layout of checkpoints, add a row to the table in block_parts.cpp.
+void join_blocks(TensorFile& file);
+
+// Bytes of a tensor in its file.
+std::uint64_t stored_bytes(const Tensor& tensor);
 
 // The numbers of a tensor (in C order, as FP32) in pieces of whole blocks, one after the other.
 using PieceBody = std::function<void(std::span<const float> values, std::size_t rows, std::size_t cols)>;

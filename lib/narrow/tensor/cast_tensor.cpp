@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "narrow/array/array.hpp"
-#include "narrow/array/convert_array.hpp"
 #include "narrow/array/pack.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/seed_at.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

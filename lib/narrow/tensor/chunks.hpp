@@ -11,9 +11,6 @@ namespace narrow {
 // by size alone, so that no result depends on the number of threads.
 inline constexpr std::size_t chunk_values = std::size_t{1} << 22;
 
-// Told how many bytes of the files are done since the last call, always by the calling thread.
-using BytesDone = std::function<void(std::uint64_t)>;
-
 // Values [first, first + count) of a tensor, whose bytes lie in memory: any thread may read them in any order.
 struct Window {
   Tensor tensor;            // itself where it is mapped, else a copy of these bytes

@@ -10,7 +10,8 @@
 #include "narrow/base/parallel.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

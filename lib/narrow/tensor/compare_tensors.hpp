@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor.hpp"
 
 namespace narrow {
 

@@ -1,5 +1,7 @@
 #include "narrow/tensor/inflate.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,10 +13,6 @@
 #include "narrow/tensor/crc32.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
-
-#ifdef NARROW_HAS_ZLIB
-#include <zlib.h>
-#endif
 
 namespace narrow {
 
@@ -56,8 +54,6 @@ class StoredMember : public ByteSource {
   std::span<const std::byte> bytes_;
   mutable std::once_flag checked_;
 };
-
-#ifdef NARROW_HAS_ZLIB
 
 // A place in a deflated stream: how far its output has come, and the checksum of all of it.
 struct Place {
@@ -189,8 +185,6 @@ class DeflatedMember : public ByteSource {
   mutable std::deque<std::unique_ptr<Place>> saved_;
 };
 
-#endif
-
 class Skipping : public ByteSource {
  public:
   Skipping(std::shared_ptr<const ByteSource> source, std::uint64_t skip) : source_(std::move(source)), skip_(skip) {}
@@ -210,12 +204,7 @@ class Skipping : public ByteSource {
 
 std::shared_ptr<const ByteSource> member_source(std::shared_ptr<const MappedFile> file, const ZipMember& member) {
   if (!member.deflated) return std::make_shared<StoredMember>(std::move(file), member);
-#ifdef NARROW_HAS_ZLIB
   return std::make_shared<DeflatedMember>(std::move(file), member);
-#else
-  throw Error("member " + quote(member.name) +
-              ": deflated, and this build has no zlib; save with numpy.savez, not savez_compressed");
-#endif
 }
 
 std::shared_ptr<const ByteSource> skip_bytes(std::shared_ptr<const ByteSource> source, std::uint64_t skip) {

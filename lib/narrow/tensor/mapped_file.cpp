@@ -67,7 +67,7 @@ int open_unnamed_file(const std::string& what) {
 }
 
 // Everything that is mapped, for message_at. No code that holds the lock touches mapped bytes.
-std::atomic_flag list_busy = ATOMIC_FLAG_INIT;
+std::atomic_flag maps_busy = ATOMIC_FLAG_INIT;
 MappedFile* first_mapped = nullptr;
 
 class Slice : public ByteSource {
@@ -107,7 +107,7 @@ std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path, bo
   result->mapped_ = true;
   result->device_ = about.st_dev, result->inode_ = about.st_ino;
   if (!has_name) result->file_ = guard.release();
-  const SpinLock lock(list_busy);
+  const SpinLock lock(maps_busy);
   result->next_ = first_mapped;
   if (first_mapped != nullptr) first_mapped->previous_ = result.get();
   first_mapped = result.get();
@@ -178,7 +178,7 @@ std::shared_ptr<const MappedFile> MappedFile::in_memory(std::vector<std::byte> b
 MappedFile::~MappedFile() {
   if (!mapped_) return;
   {
-    const SpinLock lock(list_busy);
+    const SpinLock lock(maps_busy);
     (previous_ != nullptr ? previous_->next_ : first_mapped) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
   }
@@ -204,7 +204,7 @@ void MappedFile::forget() const {
 }
 
 const char* MappedFile::message_at(const void* address) noexcept {
-  const SpinLock lock(list_busy);
+  const SpinLock lock(maps_busy);
   const auto* at = static_cast<const std::byte*>(address);
   for (const MappedFile* file = first_mapped; file != nullptr; file = file->next_)
     if (!file->bytes_.empty() && at >= file->bytes_.data() && at < file->bytes_.data() + file->bytes_.size())

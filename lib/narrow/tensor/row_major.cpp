@@ -1,4 +1,4 @@
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/tensor.hpp"
 
 #include <algorithm>
 #include <cstring>

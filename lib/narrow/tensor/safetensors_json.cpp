@@ -7,8 +7,8 @@
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/json_events.hpp"
 #include "narrow/tensor/limits.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,7 +43,7 @@ struct Tensor : TensorHeader {
   bool column_major = false;  // Fortran order: the first index runs fastest
   bool big_endian = false;
   std::shared_ptr<const ByteSource> source;
-  std::shared_ptr<const BlockParts> blocks = {};  // where the file holds codes and scales (block_parts.hpp); then F32
+  std::shared_ptr<const BlockParts> blocks = {};  // where the file holds codes and scales (block_tensor.hpp); then F32
 };
 
 // Integer (or opaque) elements read as codes of a format of the same width (or narrower: tf32 in 32-bit words keeps its
@@ -67,5 +68,16 @@ std::span<const float> view_values(const Tensor& tensor, std::uint64_t first, st
 
 // A tensor that owns its bytes (given as the file would hold them: little endian, sub-byte codes packed).
 Tensor make_tensor(TensorHeader header, std::vector<std::byte> bytes);
+
+// The elements of a Fortran-ordered tensor in C order, moved when they are read.
+// The tensor itself where its order is already that of C. Bytes that are not mapped are copied first (large ones to a
+// temporary file without a name), because the order of Fortran jumps back and forth in them.
+Tensor row_major(const Tensor& tensor);
+
+// The indices of a flat index in C order.
+std::vector<std::uint64_t> indices_of(std::uint64_t flat, std::span<const std::uint64_t> shape);
+
+// Told how many bytes of the files are done since the last call, always by the calling thread.
+using BytesDone = std::function<void(std::uint64_t)>;
 
 }  // namespace narrow

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "narrow/base/error.hpp"
-#include "narrow/tensor/block_parts.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/npy.hpp"
 #include "narrow/tensor/npz.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "narrow/tensor/sharded.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

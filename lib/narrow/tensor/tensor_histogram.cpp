@@ -1,14 +1,15 @@
-#include "narrow/tensor/tensor_histogram.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 
 #include <bit>
 #include <cmath>
 
-#include "narrow/array/overflow.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/round/round_to.hpp"
 #include "narrow/scale/policy.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

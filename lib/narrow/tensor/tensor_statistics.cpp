@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "narrow/base/error.hpp"
-#include "narrow/tensor/row_major.hpp"
+#include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/seed_at.hpp"
+#include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

@@ -1,4 +1,5 @@
 #include "narrow/text/big_unsigned.hpp"
+#include "narrow/text/exact_number.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -3,6 +3,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/text/characters.hpp"
 #include "narrow/text/decimal_layout.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 #include "narrow/text/quote.hpp"
 

@@ -1,4 +1,5 @@
 #include "narrow/text/decimal_layout.hpp"
+#include "narrow/text/exact_number.hpp"
 
 #include <cstdlib>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "narrow/format/find_format.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

@@ -1,3 +1,4 @@
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 
 namespace narrow {

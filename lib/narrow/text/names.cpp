@@ -1,4 +1,4 @@
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 
 #include <algorithm>
 #include <span>
@@ -23,7 +23,7 @@ constexpr Choice<Rounding> roundings[] = {
     {Rounding::toward_zero, "rz"},      {Rounding::up, "ru rp"},         {Rounding::down, "rd rm"},
     {Rounding::to_odd, "ro"},           {Rounding::stochastic, "sr"},
 };
-constexpr Choice<Overflow> overflows[] = {{Overflow::to_special}, {Overflow::saturate}, {Overflow::saturate_finite}};
+constexpr Choice<Overflow> overflow_choices[] = {{Overflow::to_special}, {Overflow::saturate}, {Overflow::saturate_finite}};
 constexpr Choice<Subnormals> subnormals[] = {
     {Subnormals::keep}, {Subnormals::flush_results}, {Subnormals::flush_inputs}};
 
@@ -119,7 +119,7 @@ std::string_view name_of(ValueClass value_class) {
 }
 
 Rounding parse_rounding(std::string_view name) { return parse_enum<Rounding>("rounding", name, roundings); }
-Overflow parse_overflow(std::string_view name) { return parse_enum<Overflow>("overflow", name, overflows); }
+Overflow parse_overflow(std::string_view name) { return parse_enum<Overflow>("overflow", name, overflow_choices); }
 Subnormals parse_subnormals(std::string_view name) { return parse_enum<Subnormals>("subnormals", name, subnormals); }
 
 Format require_format(std::string_view name) {

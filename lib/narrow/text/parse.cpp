@@ -1,8 +1,8 @@
-#include "narrow/text/parse.hpp"
+#include "narrow/text/text.hpp"
 
 #include "narrow/base/error.hpp"
 #include "narrow/text/characters.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

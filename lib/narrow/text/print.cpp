@@ -1,4 +1,4 @@
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 #include "narrow/text/decimal_layout.hpp"
 #include "narrow/text/exact_number.hpp"

@@ -3,7 +3,7 @@
 
 #include "narrow/text/decimal_layout.hpp"
 #include "narrow/text/exact_number.hpp"
-#include "narrow/text/print.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow {
 

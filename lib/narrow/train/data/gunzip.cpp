@@ -1,18 +1,14 @@
 #include "narrow/train/data/gunzip.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <limits>
 #include <new>
 
 #include "narrow/base/error.hpp"
 
-#ifdef NARROW_HAS_ZLIB
-#include <zlib.h>
-#endif
-
 namespace narrow::train {
-
-#ifdef NARROW_HAS_ZLIB
 
 namespace {
 
@@ -52,13 +48,5 @@ std::vector<std::byte> gunzip(std::span<const std::byte> compressed, std::size_t
   }
   return out;
 }
-
-#else
-
-std::vector<std::byte> gunzip(std::span<const std::byte>, std::size_t, const std::string& name) {
-  throw Error(name + ": this build cannot read compressed data; install zlib (zlib1g-dev) and build again");
-}
-
-#endif
 
 }  // namespace narrow::train

@@ -13,37 +13,9 @@
 #include "narrow/train/operations/store.hpp"
 #include "narrow/train/operations/tensor.hpp"
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 namespace narrow::train {
-
-enum class ModelKind : std::uint8_t { mlp, transformer, vision, cnn };
-inline constexpr std::array<std::string_view, 4> model_names = {"mlp", "transformer", "vision", "cnn"};
-constexpr std::string_view name_of(ModelKind k) noexcept { return model_names[static_cast<std::size_t>(k)]; }
-
-// Sizes of a model; each kind reads its own.
-struct ModelShape {
-  ModelKind kind = ModelKind::mlp;
-
-  // mlp: inputs, hidden layers with ReLU, classes. vision: classes. cnn: channels of its convolutions, classes.
-  std::size_t inputs = 64;
-  std::vector<std::size_t> hidden = {128, 128};
-  std::size_t classes = 10;
-
-  // transformer and vision
-  std::size_t layers = 2, width = 128, heads = 4;
-  bool rms_norm = false;  // RMSNorm (no bias) instead of LayerNorm
-  bool qk_norm = false;   // RMSNorm of every query and key over the width of a head
-  double soft_cap = 0;    // cap * tanh(scores / cap); 0: none
-
-  // transformer
-  std::size_t context = 128, vocabulary = 256;
-
-  // vision, cnn: square images. vision: cut into square patches
-  std::size_t image = 28, patch = 4;
-};
-
-// Throws Error for sizes that are zero or do not divide.
-void check(const ModelShape& shape);
 
 // transformer: tokens [size, length], length <= context; a target for each token. Others: inputs [size, inputs], a
 // target for each row. The model reads what its kind needs.

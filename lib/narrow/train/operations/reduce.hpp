@@ -7,15 +7,9 @@
 #include <vector>
 
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 namespace narrow::train {
-
-enum class ReduceOrder : std::uint8_t {
-  ring,  // the array in N pieces; piece c starts at rank c + 1 and travels once around, each rank adding its own
-  tree   // pairs of ranks, then pairs of pairs: ((0 + 1) + (2 + 3)) + ...
-};
-inline constexpr std::array<std::string_view, 2> reduce_order_names = {"ring", "tree"};
-constexpr std::string_view name_of(ReduceOrder o) noexcept { return reduce_order_names[static_cast<std::size_t>(o)]; }
 
 // The mean over ranks: each gradient is divided by their number (as torch's DistributedDataParallel does before it
 // sends) and rounded to the format, then every sum is. One rank: as it is. All arrays are of one length.

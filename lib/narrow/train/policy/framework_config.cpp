@@ -6,7 +6,7 @@
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/mapped_file.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_values.hpp"
 
 namespace narrow::train {

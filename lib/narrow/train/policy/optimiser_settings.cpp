@@ -1,4 +1,4 @@
-#include "narrow/train/policy/optimiser_settings.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 #include <cmath>
 #include <string>

@@ -7,7 +7,7 @@ namespace narrow::train {
 
 namespace {
 
-constexpr Format fp32 = "fp32"_fmt;
+constexpr Format single = "fp32"_fmt;
 
 std::string format_name(const Format& f) {
   for (const NamedFormat& row : format_table)
@@ -28,8 +28,8 @@ void check_cast(const std::string& where, const Precision& p) {
       refuse(where,
              "is scaled: its elements are rounded to nearest even and saturate; leave out rounding, overflow, "
              "subnormals and random_bits, or the scaling");
-  } else if (p.format == fp32 && cast != Cast{}) {
-    refuse(where, "is fp32, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
+  } else if (p.format == single && cast != Cast{}) {
+    refuse(where, "is single, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
   }
 }
 
@@ -101,10 +101,10 @@ Precision& OperationPolicy::role(Role r) noexcept {
 
 BlockFormat block_format_of(const Precision& p) {
   switch (p.scaling) {
-    case Scaling::block_1x128: return {p.format, fp32, 1, 128, p.rule.value_or(ScaleRule::te_block)};
-    case Scaling::block_128x128: return {p.format, fp32, 128, 128, p.rule.value_or(ScaleRule::te_block)};
+    case Scaling::block_1x128: return {p.format, single, 1, 128, p.rule.value_or(ScaleRule::te_block)};
+    case Scaling::block_128x128: return {p.format, single, 128, 128, p.rule.value_or(ScaleRule::te_block)};
     case Scaling::mx: return {p.format, "e8m0"_fmt, 1, 32, p.rule.value_or(ScaleRule::ocp_floor)};
-    default: return {p.format, fp32, 0, 0, p.rule.value_or(ScaleRule::te_current)};
+    default: return {p.format, single, 0, 0, p.rule.value_or(ScaleRule::te_current)};
   }
 }
 

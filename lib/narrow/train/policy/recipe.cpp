@@ -3,8 +3,8 @@
 #include "narrow/base/error.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/tensor/file_text.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 
 namespace narrow::train {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "narrow/train/policy/optimiser_settings.hpp"
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 namespace narrow::train {
 

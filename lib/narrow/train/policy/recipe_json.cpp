@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "narrow/base/error.hpp"
-#include "narrow/text/names.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/config_json.hpp"
 #include "narrow/train/policy/recipe.hpp"
 

@@ -1,10 +1,10 @@
 #include "narrow/train/policy/recipe_words.hpp"
 
 #include "narrow/base/error.hpp"
-#include "narrow/dot/models.hpp"
+#include "narrow/dot/model.hpp"
 #include "narrow/format/format_table.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 
 namespace narrow::train {
 

@@ -9,20 +9,11 @@
 
 #include "narrow/train/operations/tensor.hpp"
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 namespace narrow::train {
 
 using Parameters = std::vector<Parameter<float>*>;
-
-// Whether the norm that is clipped is that of the gradients or that of the scaled ones, scale times as large: then a
-// limit of 1 at a scale of 65536 leaves true gradients of norm 1/65536.
-enum class ClipOrder : std::uint8_t { after_unscale, before_unscale };
-inline constexpr std::array<std::string_view, 2> clip_order_names = {"after-unscale", "before-unscale"};
-
-// Whether the loss of a micro-batch is divided by their number. sum: it is forgotten, and n of them give n times the
-// gradient.
-enum class AccumulateAs : std::uint8_t { mean, sum };
-inline constexpr std::array<std::string_view, 2> accumulate_names = {"mean", "sum"};
 
 // The gradients of all parameters as one array, in their order, and back.
 std::vector<float> gather_gradients(const Parameters& parameters);

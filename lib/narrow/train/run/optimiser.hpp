@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "narrow/train/operations/tensor.hpp"
-#include "narrow/train/policy/optimiser_settings.hpp"
 #include "narrow/train/policy/policy.hpp"
+#include "narrow/train/policy/settings.hpp"
 
 namespace narrow::train {
 

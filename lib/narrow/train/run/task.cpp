@@ -1,8 +1,8 @@
 #include "narrow/train/run/task.hpp"
 
 #include "narrow/base/error.hpp"
-#include "narrow/text/names.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/text.hpp"
 #include "narrow/train/data/digits.hpp"
 #include "narrow/train/data/fashion.hpp"
 #include "narrow/train/data/text_corpus.hpp"

@@ -6,6 +6,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
 #include "narrow/base/random.hpp"
+#include "narrow/train/operations/reduce.hpp"
 #include "narrow/train/run/loss_summary.hpp"
 
 namespace narrow::train {

@@ -1,0 +1,50 @@
+// The gradients that an experiment counts: which of the recorded tensors, or those of a file; and their largest scale.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/framework/shares.hpp"
+#include "analysis/recordings/inputs.hpp"
+
+namespace analysis {
+
+struct Gradients {
+  std::vector<RecordedTensor> tensors;
+  narrow::ExponentHistogram all;
+  double amax = 0;  // of the finite ones
+  NotFinite not_finite;
+  std::string what;                // for subtitles
+  std::vector<std::string> notes;  // which tensors of a file were taken
+
+  void add(RecordedTensor t);
+};
+
+// kind: "grad" (of weights), "actgrad" (of activations), "" for both; what autocast holds in FP16.
+Gradients from_pass(const RecordedPass& pass, std::string_view kind = "");
+Gradients from_values(std::vector<Values> values);
+// Tensors with "grad" in their names, or all floating tensors where there are none; a note says which.
+Gradients from_file(const std::string& file);
+
+// What each asked format and scale makes of each tensor, and in the last row of all together: counted value by value
+// where the values are known, else from the binades.
+std::vector<std::vector<FormatShares>> shares_of(const Gradients& g, std::span<const narrow::ScaledFormat> asked);
+
+const RecordedPass* find_pass(const Recording& r, std::string_view label);  // nullptr when there is none
+
+// log2 of the loss scale that narrow/tensor/tensor_statistics.hpp chooses for these gradients in FP16.
+int loss_scale_log2(const Gradients& g);
+// The largest k so that no gradient times 2^k overflows FP16.
+int largest_scale_log2(double amax);
+double zeros_among(const narrow::ExponentHistogram& h);  // share of all values
+
+// Activation gradients of a mean loss are 1/tokens as large: what the recorded histogram says about other batches, and
+// what was recorded of them (NaN where nothing was).
+struct TokenRow {
+  double tokens, predicted_shift, measured_shift, predicted_zero, measured_zero, predicted_subnormal;
+};
+std::vector<TokenRow> token_rows(const Recording& r, const RecordedPass& base);
+
+}  // namespace analysis
