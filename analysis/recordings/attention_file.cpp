@@ -45,7 +45,7 @@ struct Meaning {
 };
 
 // How queries and keys are called; the words of a row belong together.
-constexpr const char* words[][2] = {{"q", "k"}, {"query", "key"}, {"queries", "keys"}, {"wq", "wk"}, {"xq", "xk"}};
+constexpr const char* role_words[][2] = {{"q", "k"}, {"query", "key"}, {"queries", "keys"}, {"wq", "wk"}, {"xq", "xk"}};
 // Words that say how far a query has come, not which one it is.
 constexpr std::string_view stages[] = {"proj", "lin",  "dense", "norm",   "rot",   "rotary", "rope",   "rotated",
                                        "pre",  "post", "raw",   "states", "cache", "cached", "output", "out"};
@@ -63,12 +63,12 @@ Meaning meaning_of(const std::string& name) {
     if (is(i, "qkv") || is(i, "wqkv") || (is(i, "c") && is(i + 1, "attn"))) m.role = Role::fused, place = i;
     if (is(i, "linear") && is(i + 1, "qkv")) return {Role::grouped, name, name};
     if (is(i, "query") && is(i + 1, "key") && is(i + 2, "value")) return {Role::grouped, name, name};
-    for (std::size_t w = 0; w < std::size(words); ++w)
+    for (std::size_t w = 0; w < std::size(role_words); ++w)
       for (const bool key : {false, true})
-        if (is(i, words[w][key])) m.role = key ? Role::key : Role::query, place = i, row = w;
+        if (is(i, role_words[w][key])) m.role = key ? Role::key : Role::query, place = i, row = w;
   }
   if (m.role == Role::none || m.role == Role::fused) return {m.role, name, name};
-  const std::size_t length = std::string_view(words[row][m.role == Role::key]).size();
+  const std::size_t length = std::string_view(role_words[row][m.role == Role::key]).size();
   m.pair = name;
   m.pair.replace(tokens[place].begin, length, "*" + std::to_string(row));
   std::size_t end = 0;

@@ -20,10 +20,6 @@ using narrow::ExactNumber;
 constexpr std::size_t most_stages = 8;  // told one by one
 constexpr std::size_t most_terms = 6;   // written out in one sentence
 
-std::uint64_t magnitude_of(std::int64_t x) {
-  return x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
-}
-
 ExactNumber difference(const ExactNumber& a, const ExactNumber& b) {
   narrow::ExactSum sum;
   sum.add(a);

@@ -32,10 +32,6 @@ ExactNumber exact_term(bool negative, std::uint64_t significand, int exponent) {
   return sum.value();
 }
 
-std::uint64_t magnitude_of(std::int64_t x) {
-  return x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
-}
-
 // What a term loses: its bits below the quantum.
 ExactNumber cut_part(const narrow::TracedTerm& t, int lowest) {
   const int bottom = t.term.exponent - t.term.fraction, lost = lowest - bottom;

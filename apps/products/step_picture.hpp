@@ -8,6 +8,10 @@
 
 namespace app {
 
+constexpr std::uint64_t magnitude_of(std::int64_t x) {
+  return x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+}
+
 std::string stage_text(const narrow::DotModel& model, const narrow::DotOperands& operands,
                        const narrow::DotStage& stage, bool colour);
 

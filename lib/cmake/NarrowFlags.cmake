@@ -1,6 +1,7 @@
 # Flags of our own targets. -ffp-contract=off is not here: it is part of what narrow::core promises (lib/CMakeLists.txt).
 add_library(narrow_flags INTERFACE)
 target_compile_options(narrow_flags INTERFACE
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
   # g++ 12 warns of overlapping copies inside std::string that are none (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>

@@ -6,6 +6,7 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings.hpp"
+#include "analysis/stored.hpp"
 
 using namespace analysis;
 using narrow::report::Cell;
@@ -27,21 +28,6 @@ const std::vector<Small>& small_runs() {
                                           {"stochastic_rounding", {"runs=40", "steps=400", "samples=40000"}},
                                           {"operation_policy", {}}};
   return runs;
-}
-
-Outcome run(const std::string& name, const std::vector<std::string>& settings = {}) {
-  const Experiment& e = require_experiment(name);
-  Progress nobody;
-  return run_experiment(e, Parameters(e, settings, Effort::fast), nobody);
-}
-
-// Every cell as the CSV has it.
-std::string all_cells(const Outcome& o) {
-  std::string text = o.finding;
-  for (const Table& t : o.tables)
-    for (const auto& row : t.rows)
-      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::plain_text(t.columns[i], row[i]) + ",";
-  return text;
 }
 
 const Table& table_of(const Outcome& o, std::string_view name) {
@@ -69,8 +55,8 @@ std::size_t column_of(const Table& t, std::string_view name) {
 TEST_CASE("analysis: experiments run on the recordings and give the same numbers twice") {
   for (const Small& s : small_runs()) {
     CAPTURE(s.name);
-    const Outcome first = run(s.name, s.settings), second = run(s.name, s.settings);
-    CHECK(all_cells(first) == all_cells(second));
+    const Outcome first = test::run_experiment(s.name, s.settings), second = test::run_experiment(s.name, s.settings);
+    CHECK(test::all_cells(first) == test::all_cells(second));
     CHECK_FALSE(first.plots.empty());
     CHECK(std::any_of(first.finding.begin(), first.finding.end(), [](char c) { return c >= '0' && c <= '9'; }));
     for (const std::string& note : first.notes) CHECK(note.find("not found") == std::string::npos);
@@ -84,7 +70,7 @@ TEST_CASE("analysis: experiments run without recordings and say so") {
     const std::string name = s.name;
     if (name == "accumulator_width" || name == "stochastic_rounding") continue;  // these never use them
     CAPTURE(name);
-    const Outcome o = run(name, s.settings);
+    const Outcome o = test::run_experiment(name, s.settings);
     CHECK(std::any_of(o.notes.begin(), o.notes.end(),
                       [](const std::string& note) { return note.find("NARROW_DATA") != std::string::npos; }));
     for (const narrow::report::Plot& p : o.plots) CHECK_FALSE(p.panels.empty());
@@ -92,7 +78,7 @@ TEST_CASE("analysis: experiments run without recordings and say so") {
 }
 
 TEST_CASE("analysis: the scaler's rule gives every scale that was recorded on the GPU") {
-  const Outcome o = run("loss_scaling", {"steps=20"});
+  const Outcome o = test::run_experiment("loss_scaling", {"steps=20"});
   const Table& t = table_of(o, "recorded");
   std::size_t runs = 0;
   for (const auto& row : t.rows) {
@@ -105,7 +91,7 @@ TEST_CASE("analysis: the scaler's rule gives every scale that was recorded on th
 }
 
 TEST_CASE("analysis: promotion bounds the error of FP8 products and one chain does not") {
-  const Outcome o = run("accumulator_width", {"outputs=8", "longest=4096"});
+  const Outcome o = test::run_experiment("accumulator_width", {"outputs=8", "longest=4096"});
   const Table& t = o.tables[0];
   const auto error = [&](const std::string& data, const std::string& machine, double k) {
     for (const auto& row : t.rows)
@@ -129,7 +115,7 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
   file += header;
   for (int i = 0; i < 1024; ++i) file += std::string("\x00\x00\x80\x3f", 4);
   const test::WithData data("ones.safetensors", file);
-  const Outcome o = run("gradient_accumulation", {"micro_batches=" + data.folder() + "/ones.safetensors", "most=512"});
+  const Outcome o = test::run_experiment("gradient_accumulation", {"micro_batches=" + data.folder() + "/ones.safetensors", "most=512"});
   const auto error = [&](const char* table, const std::string& name) {
     for (const auto& row : table_of(o, table).rows)
       if (number(row[0]) == 512 && std::get<std::string>(row[1]) == name) return number(row[2]);
@@ -150,7 +136,7 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
 TEST_CASE("analysis: bad requests of experiments are errors of one line") {
   const auto refusal = [](const std::string& name, const std::vector<std::string>& settings) {
     try {
-      run(name, settings);
+      test::run_experiment(name, settings);
     } catch (const narrow::Error& e) {
       return std::string(e.what());
     }
@@ -170,7 +156,7 @@ TEST_CASE("analysis: bad requests of experiments are errors of one line") {
 }
 
 TEST_CASE("analysis: rounding to nearest loses what is below half a quantum and stochastic rounding does not") {
-  const Outcome o = run("stochastic_rounding", {"runs=200", "steps=1000", "samples=100000"});
+  const Outcome o = test::run_experiment("stochastic_rounding", {"runs=200", "steps=1000", "samples=100000"});
   const Table& t = table_of(o, "kept");
   const std::size_t nearest = column_of(t, "to nearest"), random = column_of(t, "32 random bits");
   for (const auto& row : t.rows) {

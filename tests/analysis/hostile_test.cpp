@@ -18,7 +18,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 // Something between -1 and 1 that is never zero.
-double wave(std::size_t i) { return 0.9 * std::sin(1.0 + static_cast<double>(i) * 2.4); }
+double low_wave(std::size_t i) { return 0.9 * std::sin(1.0 + static_cast<double>(i) * 2.4); }
 
 // What all experiments look for, under the names that they look for, with values of one kind.
 std::vector<Stored> everything(const std::function<double(std::size_t)>& value, const std::string& type = "F32") {
@@ -36,11 +36,11 @@ std::vector<Stored> everything(const std::function<double(std::size_t)>& value, 
 }
 
 std::vector<Stored> layers() {
-  std::vector<Stored> all = everything(wave);
+  std::vector<Stored> all = everything(low_wave);
   for (int i = 0; i < 3; ++i)
     for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "mlp.weight.grad"})
       all.push_back(stored("model.layers." + std::to_string(i) + "." + name, {1, 4, 16, 8},
-                           [i](std::size_t j) { return std::pow(30.0, i) * wave(j); }));
+                           [i](std::size_t j) { return std::pow(30.0, i) * low_wave(j); }));
   all.erase(all.end() - 11, all.end() - 9);  // attn.q and attn.k: these layers have their own
   return all;
 }
@@ -52,25 +52,25 @@ struct Hostile {
 };
 
 std::vector<Hostile> hostile_files() {
-  const auto spoiled = [](std::size_t i) { return i == 5 ? nan : i == 9 ? inf : i == 11 ? -inf : wave(i); };
+  const auto spoiled = [](std::size_t i) { return i == 5 ? nan : i == 9 ? inf : i == 11 ? -inf : low_wave(i); };
   return {{"no tensors", {}},
           {"no values", {stored("micro.grad", {0, 4})}},
           {"zeros", everything([](std::size_t) { return 0.0; })},
           {"all NaN", everything([](std::size_t) { return nan; })},
           {"NaN and Inf in places", everything(spoiled), "NaN and "},
-          {"one tensor", {stored("micro.grad", {16, 32}, wave)}},
-          {"one value", {stored("micro.grad", {1}, wave)}},
-          {"a scalar", {stored("micro.grad", {}, wave)}},
+          {"one tensor", {stored("micro.grad", {16, 32}, low_wave)}},
+          {"one value", {stored("micro.grad", {1}, low_wave)}},
+          {"a scalar", {stored("micro.grad", {}, low_wave)}},
           {"several layers", layers()},
           {"integers",
            {stored(
                "w", {4, 4}, [](std::size_t i) { return static_cast<double>(i); }, "I32")}},
-          {"integers beside", {stored("labels", {4}, wave, "I32"), stored("micro.grad", {16, 32}, wave)}},
-          {"huge", everything([](std::size_t i) { return 3e38 * wave(i); })},
+          {"integers beside", {stored("labels", {4}, low_wave, "I32"), stored("micro.grad", {16, 32}, low_wave)}},
+          {"huge", everything([](std::size_t i) { return 3e38 * low_wave(i); })},
           {"tiny", everything([](std::size_t i) { return 1e-44 * (1 + static_cast<double>(i % 5)); })},
-          {"huge and tiny", everything([](std::size_t i) { return (i % 2 == 0 ? 1e38 : 1e-38) * wave(i); })},
+          {"huge and tiny", everything([](std::size_t i) { return (i % 2 == 0 ? 1e38 : 1e-38) * low_wave(i); })},
           {"one value repeated", everything([](std::size_t) { return 0.75; })},
-          {"beyond FP32", everything([](std::size_t i) { return i == 3 ? 1e300 : wave(i); }, "F64"), "beyond FP32"}};
+          {"beyond FP32", everything([](std::size_t i) { return i == 3 ? 1e300 : low_wave(i); }, "F64"), "beyond FP32"}};
 }
 
 std::string all_text(const Outcome& o) {
@@ -141,7 +141,7 @@ TEST_CASE("analysis: no file makes an experiment print nan or inf or leave NaN a
 TEST_CASE("analysis: integer tensors beside floating ones are named as not read") {
   const test::Folder folder;
   const std::string path = folder.write(
-      "t.safetensors", test::file_of({stored("labels", {4}, wave, "I32"), stored("w.grad", {16, 32}, wave)}));
+      "t.safetensors", test::file_of({stored("labels", {4}, low_wave, "I32"), stored("w.grad", {16, 32}, low_wave)}));
   for (const char* setting : {"gradient_underflow gradients=", "format_choice tensors=", "fp8_scaling tensors=",
                               "gradient_accumulation micro_batches="}) {
     const std::string words = setting;

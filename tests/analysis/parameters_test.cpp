@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/framework/experiment.hpp"
+#include "support/contains.hpp"
 
 using namespace analysis;
 
@@ -19,7 +20,7 @@ Experiment example() {
 }
 
 // The message that the settings are refused with.
-std::string refusal(const std::vector<std::string>& settings) {
+std::string refused_parameter(const std::vector<std::string>& settings) {
   try {
     const Parameters parameters(example(), settings);
   } catch (const narrow::Error& error) {
@@ -27,8 +28,6 @@ std::string refusal(const std::vector<std::string>& settings) {
   }
   return "";
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -65,22 +64,22 @@ TEST_CASE("analysis: the command that makes a run again can be typed into a shel
 }
 
 TEST_CASE("analysis: a wrong setting is refused with what would be right") {
-  CHECK(contains(refusal({"cuont=5"}), "did you mean 'count'?"));
-  CHECK(contains(refusal({"zzz=5"}), "parameters: count, rate, kind, name, input"));
-  CHECK(contains(refusal({"count=0"}), "an integer from 1 to 1000000"));
-  CHECK(contains(refusal({"count=1000001"}), "out of range"));
-  CHECK(contains(refusal({"count=1.5"}), "an integer"));
-  CHECK(contains(refusal({"count=many"}), "is no number"));
-  CHECK(contains(refusal({"count="}), "is no number"));
-  CHECK(contains(refusal({"count=nan"}), "out of range"));
-  CHECK(contains(refusal({"count=inf"}), "out of range"));
-  CHECK(contains(refusal({"count=2^1e9"}), "is no number"));
-  CHECK(contains(refusal({"rate=1.0001"}), "a number from 0 to 1"));
-  CHECK(contains(refusal({"kind=gren"}), "did you mean 'green'?"));
-  CHECK(contains(refusal({"count"}), "count=VALUE"));
-  CHECK(contains(refusal({"=5"}), "no parameter"));
-  CHECK(contains(refusal({"count=5", "count=6"}), "given twice"));
-  CHECK(refusal({"count=5"}) == "");
+  CHECK(contains(refused_parameter({"cuont=5"}), "did you mean 'count'?"));
+  CHECK(contains(refused_parameter({"zzz=5"}), "parameters: count, rate, kind, name, input"));
+  CHECK(contains(refused_parameter({"count=0"}), "an integer from 1 to 1000000"));
+  CHECK(contains(refused_parameter({"count=1000001"}), "out of range"));
+  CHECK(contains(refused_parameter({"count=1.5"}), "an integer"));
+  CHECK(contains(refused_parameter({"count=many"}), "is no number"));
+  CHECK(contains(refused_parameter({"count="}), "is no number"));
+  CHECK(contains(refused_parameter({"count=nan"}), "out of range"));
+  CHECK(contains(refused_parameter({"count=inf"}), "out of range"));
+  CHECK(contains(refused_parameter({"count=2^1e9"}), "is no number"));
+  CHECK(contains(refused_parameter({"rate=1.0001"}), "a number from 0 to 1"));
+  CHECK(contains(refused_parameter({"kind=gren"}), "did you mean 'green'?"));
+  CHECK(contains(refused_parameter({"count"}), "count=VALUE"));
+  CHECK(contains(refused_parameter({"=5"}), "no parameter"));
+  CHECK(contains(refused_parameter({"count=5", "count=6"}), "given twice"));
+  CHECK(refused_parameter({"count=5"}) == "");
 }
 
 TEST_CASE("analysis: an experiment cannot ask for what it did not declare") {

@@ -51,10 +51,19 @@ inline std::string file_of(const std::vector<Stored>& tensors) {
   return safetensors(json + "}", data);
 }
 
-inline analysis::Outcome run_experiment(const std::string& name, const std::vector<std::string>& settings) {
+inline analysis::Outcome run_experiment(const std::string& name, const std::vector<std::string>& settings = {}) {
   const analysis::Experiment& e = analysis::require_experiment(name);
   analysis::Progress nobody;
   return analysis::run_experiment(e, analysis::Parameters(e, settings, analysis::Effort::fast), nobody);
+}
+
+// Every cell as the CSV has it.
+inline std::string all_cells(const analysis::Outcome& o) {
+  std::string text = o.finding;
+  for (const narrow::report::Table& t : o.tables)
+    for (const auto& row : t.rows)
+      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::plain_text(t.columns[i], row[i]) + ",";
+  return text;
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -7,26 +7,13 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/training_runs.hpp"
+#include "analysis/stored.hpp"
 
 using namespace analysis;
 using narrow::report::Cell;
 using narrow::report::Table;
 
 namespace {
-
-Outcome run(const std::string& name, const std::vector<std::string>& settings) {
-  const Experiment& e = require_experiment(name);
-  Progress nobody;
-  return run_experiment(e, Parameters(e, settings, Effort::fast), nobody);  // throws where a row is not well formed
-}
-
-std::string all_cells(const Outcome& o) {
-  std::string text = o.finding;
-  for (const Table& t : o.tables)
-    for (const auto& row : t.rows)
-      for (std::size_t i = 0; i < row.size(); ++i) text += narrow::report::plain_text(t.columns[i], row[i]) + ",";
-  return text;
-}
 
 // The loss of a run of digits that is made here, outside of the store that experiments share.
 double fresh_loss(const std::string& recipe, std::uint64_t steps, double rate) {
@@ -49,8 +36,8 @@ const std::vector<Cell>& row_of(const Table& t, const std::string& first) {
 
 TEST_CASE("analysis: master_weights runs, repeats, and its losses are those of the same training elsewhere") {
   const std::vector<std::string> few = {"samples=200", "updates=64", "steps=20", "seeds=1"};
-  const Outcome o = run("master_weights", few);
-  CHECK(all_cells(o) == all_cells(run("master_weights", few)));
+  const Outcome o = test::run_experiment("master_weights", few);
+  CHECK(test::all_cells(o) == test::all_cells(test::run_experiment("master_weights", few)));
   REQUIRE(o.tables.size() == 3);
   const Table &arrived = o.tables[1], &training = o.tables[2];
   CHECK(training.rows.size() == 6);
@@ -70,8 +57,8 @@ TEST_CASE("analysis: master_weights runs, repeats, and its losses are those of t
 
 TEST_CASE("analysis: training_recipes runs, repeats, and adds FP32 to compare with") {
   const std::vector<std::string> few = {"recipes=bf16-amp+fp8-noscale", "steps=20", "lm_steps=2", "seeds=1"};
-  const Outcome o = run("training_recipes", few);
-  CHECK(all_cells(o) == all_cells(run("training_recipes", few)));
+  const Outcome o = test::run_experiment("training_recipes", few);
+  CHECK(test::all_cells(o) == test::all_cells(test::run_experiment("training_recipes", few)));
   REQUIRE(o.tables.size() == 2);
   const Table &digits = o.tables[0], &keepers = o.tables[1];
   REQUIRE(digits.rows.size() == 3);
@@ -106,8 +93,8 @@ TEST_CASE("analysis: a loss curve recovers from a step of NaN") {
 
 TEST_CASE("analysis: order_matters tells which norm was clipped and what it did to either optimiser") {
   const std::vector<std::string> few = {"steps=25", "seeds=1", "warmup=4", "first_scale=2^30"};
-  const Outcome o = run("order_matters", few);
-  CHECK(all_cells(o) == all_cells(run("order_matters", few)));
+  const Outcome o = test::run_experiment("order_matters", few);
+  CHECK(test::all_cells(o) == test::all_cells(test::run_experiment("order_matters", few)));
   const Table &orders = o.tables[0], &rates = o.tables[1];
   REQUIRE(orders.rows.size() == 12);
   const auto number = [&](std::size_t row, std::size_t column) { return std::get<double>(orders.rows[row][column]); };
@@ -127,14 +114,14 @@ TEST_CASE("analysis: order_matters tells which norm was clipped and what it did 
 
 TEST_CASE("analysis: order_matters refuses parts and warmups that do not fit") {
   for (const char* setting : {"parts=3", "warmup=25"})
-    CHECK_THROWS_AS(run("order_matters", {"steps=25", "seeds=1", setting}), narrow::Error);
+    CHECK_THROWS_AS(test::run_experiment("order_matters", {"steps=25", "seeds=1", setting}), narrow::Error);
 }
 
 // FP32 rounds to 2^-24: its direction is the exact one. Gradients of digits under FP8 are not.
 TEST_CASE("analysis: gradient_direction finds FP32 exact and FP8 off and says what has no direction") {
   const std::vector<std::string> few = {"steps=3", "every=2", "recipes=fp32+fp8-current"};
-  const Outcome o = run("gradient_direction", few);
-  CHECK(all_cells(o) == all_cells(run("gradient_direction", few)));
+  const Outcome o = test::run_experiment("gradient_direction", few);
+  CHECK(test::all_cells(o) == test::all_cells(test::run_experiment("gradient_direction", few)));
   const Table &recipes = o.tables[0], &tensors = o.tables[1];
   REQUIRE(tensors.rows.size() == 2 * 2 * 6);  // recipes, steps 0 and 2, tensors
   const auto cosine = [&](const std::string& recipe) { return std::get<double>(row_of(recipes, recipe)[3]); };
@@ -145,12 +132,12 @@ TEST_CASE("analysis: gradient_direction finds FP32 exact and FP8 off and says wh
   CHECK(o.finding.find("under fp8-current at step") != std::string::npos);
   CHECK(o.finding.find("; none lost its direction.") != std::string::npos);
   // The bias of keys has no gradient in exact arithmetic: softmax does not see it.
-  const Outcome lm = run("gradient_direction", {"task=lm", "steps=1", "recipes=fp32"});
+  const Outcome lm = test::run_experiment("gradient_direction", {"task=lm", "steps=1", "recipes=fp32"});
   CHECK(lm.finding.ends_with("; 1 more is zero in exact arithmetic."));
   for (const auto& row : lm.tables[1].rows) {
     const bool is_key_bias = std::get<std::string>(row[1]) == "blocks.0.attention.key.bias";
     CHECK(std::holds_alternative<std::monostate>(row[4]) == is_key_bias);
   }
-  CHECK_THROWS_AS(run("gradient_direction", {"recipes=+"}), narrow::Error);
-  CHECK_THROWS_AS(run("gradient_direction", {"recipes=fp17"}), narrow::Error);
+  CHECK_THROWS_AS(test::run_experiment("gradient_direction", {"recipes=+"}), narrow::Error);
+  CHECK_THROWS_AS(test::run_experiment("gradient_direction", {"recipes=fp17"}), narrow::Error);
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "program.hpp"
+#include "tensor/files.hpp"
 
 using test::contains;
 using test::Json;
@@ -14,24 +15,18 @@ using test::narrow_json;
 
 namespace {
 
-struct Folder {
+struct CardFolder {
   std::filesystem::path path = std::filesystem::temp_directory_path() / ("narrow_cards" + std::to_string(getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
+  CardFolder() { std::filesystem::create_directories(path); }
+  ~CardFolder() { std::filesystem::remove_all(path); }
   std::string file(const std::string& name) const { return (path / name).string(); }
 };
 
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 std::string card_of(const std::string& format) {
-  const Folder folder;
+  const CardFolder folder;
   const std::string file = folder.file("card.html");
   CHECK(test::narrow({"formats", format, "--card", "-o", file}).status == 0);
-  return read_file(file);
+  return test::read_file(file);
 }
 
 // "3&middot;2<sup>-9</sup>", "0.125", "&minus;4", "Inf", "NaN" as a decimal text of the value.
@@ -106,10 +101,10 @@ TEST_CASE("apps: every format has a card with bits and limits and special codes"
 }
 
 TEST_CASE("apps: cards of several formats stand in one file after an overview") {
-  const Folder folder;
+  const CardFolder folder;
   const std::string file = folder.file("all.html");
   CHECK(test::narrow({"formats", "--card", "-o", file}).status == 0);
-  const std::string page = read_file(file);
+  const std::string page = test::read_file(file);
   CHECK(count_of(page, "<section class=\"page\"") == 17);
   CHECK(count_of(page, "<section class=\"card\"") == 17);
 }
@@ -121,7 +116,7 @@ TEST_CASE("apps: a card prints on one page") {
     MESSAGE("chromium is not installed: the printed size is not checked");
     return;
   }
-  const Folder folder;
+  const CardFolder folder;
   for (const char* name : {"e4m3", "e5m2", "fp64", "int8", "e3m4"}) {
     CAPTURE(name);
     const std::string html = folder.file(std::string(name) + ".html"), pdf = folder.file(std::string(name) + ".pdf");
@@ -129,7 +124,7 @@ TEST_CASE("apps: a card prints on one page") {
     const test::Ran ran = test::run_program({browser, "--headless", "--no-sandbox", "--disable-gpu",
                                              "--user-data-dir=" + folder.file("profile"), "--no-pdf-header-footer",
                                              "--print-to-pdf=" + pdf, "file://" + html});
-    const std::string printed = read_file(pdf);
+    const std::string printed = test::read_file(pdf);
     if (ran.status != 0 || printed.empty()) {
       MESSAGE("chromium does not print here: the printed size is not checked");
       return;

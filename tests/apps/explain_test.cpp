@@ -32,10 +32,10 @@ std::string explain(const std::string& value, const std::string& format, std::ve
   return ran.out;
 }
 
-struct Folder {
+struct ExplainFolder {
   std::filesystem::path path = std::filesystem::temp_directory_path() / ("narrow_explain" + std::to_string(getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ExplainFolder() { std::filesystem::create_directories(path); }
+  ~ExplainFolder() { std::filesystem::remove_all(path); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(path / name) << text;
     return (path / name).string();
@@ -129,7 +129,7 @@ TEST_CASE("apps: dot --explain works for every model") {
 }
 
 TEST_CASE("apps: scale-trace --explain tells why a step overflows and what the rule does then") {
-  const Folder folder;
+  const ExplainFolder folder;
   std::string log = "step,amax\n";
   for (int i = 0; i < 40; ++i) log += std::to_string(i) + ",0.5\n";
   const std::string file = folder.write("log.csv", log);
@@ -147,7 +147,7 @@ TEST_CASE("apps: scale-trace --explain tells why a step overflows and what the r
 }
 
 TEST_CASE("apps: scale-trace --explain shows how a scale without a floor dies") {
-  const Folder folder;
+  const ExplainFolder folder;
   std::string log = "step,amax\n";
   for (int i = 0; i < 200; ++i) log += std::to_string(i) + ",inf\n";
   const test::Ran ran =
@@ -159,7 +159,7 @@ TEST_CASE("apps: scale-trace --explain shows how a scale without a floor dies") 
 }
 
 TEST_CASE("apps: scale-trace --explain does not fit a NaN into a format") {
-  const Folder folder;
+  const ExplainFolder folder;
   const std::string file = folder.write("nan.csv", "step,amax\n0,nan\n1,2\n2,2000\n");
   const test::Ran ran = test::narrow({"scale-trace", "--events", file, "--policy", "te-delayed", "--explain"});
   CHECK(contains(line_of(ran.out, "step 0"), "the largest scaled value is nan, which no limit holds"));

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "program.hpp"
+#include "tensor/files.hpp"
 
 using test::check_refused;
 using test::contains;
@@ -11,12 +12,6 @@ using test::Json;
 using test::narrow_json;
 
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 Json find(const Json& rows, const std::string& name) {
   for (const Json& row : rows)
@@ -112,7 +107,7 @@ TEST_CASE("apps: the reference card is one page that needs nothing else") {
   const test::Ran ran = test::narrow({"formats", "--card", "-o", file});
   CHECK(ran.status == 0);
   CHECK(ran.out == "");
-  const std::string page = read_file(file);
+  const std::string page = test::read_file(file);
   CHECK(page.rfind("<!DOCTYPE html>", 0) == 0);
   CHECK(contains(page, "</html>"));
   CHECK(!contains(page, "http"));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/run_program.hpp"
+#include "support/contains.hpp"
 
 namespace test {
 
@@ -25,7 +26,6 @@ inline Json narrow_json(std::vector<std::string> arguments) {
   return Json::parse(ran.out);
 }
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A request that cannot be met: status 2, nothing on standard output, one line that holds each of the words.
 inline void check_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {

@@ -37,7 +37,7 @@ void compare(std::size_t count, const Row& from, const Row& to, const Cast& cast
   }
 }
 
-const Cast some_casts[] = {
+const Cast convert_casts[] = {
     {}, {.rounding = Rounding::down, .overflow = narrow::Overflow::saturate}, {.rounding = Rounding::stochastic}};
 
 }  // namespace
@@ -46,7 +46,7 @@ TEST_CASE("array: codes convert between any two formats as the scalar function c
   for (const Row& from : test::array_rows()) {
     Mismatches wrong;
     for (const Row& to : test::array_rows())
-      for (const Cast& cast : some_casts) {
+      for (const Cast& cast : convert_casts) {
         compare<std::uint64_t, std::uint64_t>(test::scaled(600, 200), from, to, cast, wrong);  // 8 bits: by a table
         compare<std::uint32_t, std::uint32_t>(64, from, to, cast, wrong);
       }
@@ -59,7 +59,7 @@ TEST_CASE("array: every pair of code types converts alike") {
   const Row e5m2 = test::row_of("e5m2"), e2m1 = test::row_of("e2m1");
   const auto check = [&]<class In>(In) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{67}, std::size_t{700}})
-      for (const Cast& cast : some_casts) {
+      for (const Cast& cast : convert_casts) {
         compare<In, std::uint8_t>(count, e5m2, e2m1, cast, wrong);
         compare<In, std::uint16_t>(count, e5m2, e2m1, cast, wrong);
         compare<In, std::uint32_t>(count, e5m2, e2m1, cast, wrong);
@@ -75,7 +75,7 @@ TEST_CASE("array: every pair of code types converts alike") {
 
 TEST_CASE("array: long code arrays convert alike on any number of threads") {
   Mismatches wrong;
-  for (const Cast& cast : some_casts)
+  for (const Cast& cast : convert_casts)
     for (const int threads : {1, 2, 3, 7}) {
       compare<std::uint16_t, std::uint8_t>(3 * 65536 + 5, test::row_of("fp16"), test::row_of("e4m3"), cast, wrong,
                                            threads);

@@ -14,7 +14,7 @@ using test::Row;
 namespace {
 
 constexpr int widest = 19;  // all codes are visited up to here
-constexpr std::size_t longest = 67;
+constexpr std::size_t longest_span = 67;
 
 // The code in its low bits; above them nothing, ones, or random bits.
 template <class In>
@@ -61,7 +61,7 @@ template <class In, class T>
 void check_lengths(const Row& row) {
   if (row.format.width() > static_cast<int>(8 * sizeof(In))) return;
   Mismatches wrong;
-  for (std::size_t length = 0; length <= longest; ++length)
+  for (std::size_t length = 0; length <= longest_span; ++length)
     for (std::size_t offset = 0; offset < 4; ++offset) {
       std::vector<In> codes(length + offset);
       for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<In>(test::mix(length + i));

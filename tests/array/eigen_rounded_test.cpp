@@ -18,7 +18,7 @@ using test::Row;
 
 namespace {
 
-constexpr std::uint64_t seed = 23;
+constexpr std::uint64_t eigen_seed = 23;
 
 // Formats whose values float holds, of every kind.
 constexpr const char* names[] = {"fp16",     "bf16", "tf32", "fp32", "e4m3", "e5m2",
@@ -78,13 +78,13 @@ TEST_CASE("array: rounded gives every element of a matrix the bits of round_to")
     for (const Cast& cast : casts) {
       const ArrayXf a = floats(7 * 30, f, 0);
       const MatrixXf m = Eigen::Map<const MatrixXf>(a.data(), 7, 30);
-      const ArrayXf rounded_array = narrow::rounded(a, f, cast, seed);
-      const MatrixXf rounded_matrix = narrow::rounded(m, f, cast, seed);
+      const ArrayXf rounded_array = narrow::rounded(a, f, cast, eigen_seed);
+      const MatrixXf rounded_matrix = narrow::rounded(m, f, cast, eigen_seed);
       CHECK(rounded_matrix.rows() == 7);
       CHECK(rounded_matrix.cols() == 30);
       for (Index i = 0; i < a.size(); ++i) {
         const std::uint64_t random =
-            cast.rounding == Rounding::stochastic ? narrow::random_bits(seed, static_cast<std::uint64_t>(i)) : 0;
+            cast.rounding == Rounding::stochastic ? narrow::random_bits(eigen_seed, static_cast<std::uint64_t>(i)) : 0;
         const auto want = test::bits(narrow::round_to(a[i], f, cast, random));
         CHECK(want == test::bits(rounded_array[i]));
         CHECK(want == test::bits(rounded_matrix.data()[i]));
@@ -121,14 +121,14 @@ TEST_CASE("array: values of a format are added and multiplied and fused as their
     Mismatches wrong;
     for (const Cast& cast : casts) {
       const auto code = [&](const std::vector<Code>& codes, std::size_t i) { return through_float(codes[i], f, cast); };
-      compare(narrow::rounded_add(a, b, f, cast, seed), row, cast, "add", wrong, [&](std::size_t i) {
-        return narrow::add(code(x, i), code(y, i), f, cast, narrow::random_bits(seed, i));
+      compare(narrow::rounded_add(a, b, f, cast, eigen_seed), row, cast, "add", wrong, [&](std::size_t i) {
+        return narrow::add(code(x, i), code(y, i), f, cast, narrow::random_bits(eigen_seed, i));
       });
-      compare(narrow::rounded_mul(a, b, f, cast, seed), row, cast, "mul", wrong, [&](std::size_t i) {
-        return narrow::mul(code(x, i), code(y, i), f, cast, narrow::random_bits(seed, i));
+      compare(narrow::rounded_mul(a, b, f, cast, eigen_seed), row, cast, "mul", wrong, [&](std::size_t i) {
+        return narrow::mul(code(x, i), code(y, i), f, cast, narrow::random_bits(eigen_seed, i));
       });
-      compare(narrow::rounded_fma(a, b, c, f, cast, seed), row, cast, "fma", wrong, [&](std::size_t i) {
-        return narrow::fma(code(x, i), code(y, i), code(z, i), f, cast, narrow::random_bits(seed, i));
+      compare(narrow::rounded_fma(a, b, c, f, cast, eigen_seed), row, cast, "fma", wrong, [&](std::size_t i) {
+        return narrow::fma(code(x, i), code(y, i), code(z, i), f, cast, narrow::random_bits(eigen_seed, i));
       });
     }
     wrong.require_none(row.name);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "dot/named_model.hpp"
 #include "narrow/dot/dot.hpp"
 #include "support/oracle.hpp"
 
@@ -13,12 +14,6 @@ using narrow::DotModel;
 namespace {
 
 double p2(int exponent) { return std::ldexp(1.0, exponent); }
-
-const DotModel& model(const std::string& name) {
-  const DotModel* m = narrow::find_dot_model(name);
-  REQUIRE_MESSAGE(m != nullptr, name);
-  return *m;
-}
 
 // The code of a value that the format holds (a zero keeps its sign).
 Code code(double value, const narrow::Format& f) {

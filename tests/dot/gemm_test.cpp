@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "dot/expected_product.hpp"
+#include "dot/named_model.hpp"
 #include "support/mismatches.hpp"
 #include "support/rows.hpp"
 #include "support/scale.hpp"
@@ -18,12 +19,6 @@ using test::Matrix;
 using test::Problem;
 
 namespace {
-
-const DotModel& model(const std::string& name) {
-  const DotModel* m = narrow::find_dot_model(name);
-  REQUIRE_MESSAGE(m != nullptr, name);
-  return *m;
-}
 
 // One of each kind of arithmetic and accumulator.
 const char* const kinds[] = {"hopper.mma.f32.f16.f16.k16",

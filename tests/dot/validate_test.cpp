@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dot/matrices.hpp"
+#include "dot/named_model.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/dot/likelihood.hpp"
 #include "support/scale.hpp"
@@ -19,12 +20,6 @@ using narrow::ValidateResult;
 using test::Matrix;
 
 namespace {
-
-const DotModel& model(const std::string& name) {
-  const DotModel* m = narrow::find_dot_model(name);
-  REQUIRE_MESSAGE(m != nullptr, name);
-  return *m;
-}
 
 // Values about one, all mantissas: what sums of a thousand products can tell apart. FP8 spreads wider, or sums of FP32
 // would be exact; FP32 words for TF32 have ties among them.

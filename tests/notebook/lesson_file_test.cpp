@@ -4,7 +4,7 @@
 
 #include "narrow/base/error.hpp"
 
-using namespace app;
+using namespace lesson;
 
 namespace {
 
@@ -66,7 +66,7 @@ TEST_CASE("notebook: a file that is not there is refused by name") {
 }
 
 TEST_CASE("notebook: an output stands below the last code cell that is shown") {
-  const app::Lesson lesson = app::parse_lesson(
+  const lesson::Lesson lesson = lesson::parse_lesson(
       "// %% [markdown]\n// # A\n\n// %% tags=[\"program\"]\nint main() {\n\n// %%\nfirst();\n\n// %% [markdown]\n// "
       "text\n"
       "\n// %%\nsecond();\n\n// %% tags=[\"program\"]\n}\n",
@@ -78,5 +78,5 @@ TEST_CASE("notebook: an output stands below the last code cell that is shown") {
   CHECK(shown(11) == "first();");
   CHECK(shown(14) == "second();");
   CHECK(shown(17) == "second();");
-  CHECK(app::parse_lesson("// %% [markdown]\n// # A\n", "a.cpp").shown_at(1) == nullptr);
+  CHECK(lesson::parse_lesson("// %% [markdown]\n// # A\n", "a.cpp").shown_at(1) == nullptr);
 }

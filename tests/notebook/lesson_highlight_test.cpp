@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-using namespace app;
+using namespace lesson;
 
 namespace {
 

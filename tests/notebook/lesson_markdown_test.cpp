@@ -4,7 +4,7 @@
 
 #include "narrow/base/error.hpp"
 
-using namespace app;
+using namespace lesson;
 
 TEST_CASE("notebook: headings have places to link to") {
   const Rendered r = markdown_html("# The title\n\n## Why 0.1 is *not* there\n");

@@ -4,7 +4,7 @@
 
 #include "narrow/base/error.hpp"
 
-using namespace app;
+using namespace lesson;
 
 namespace {
 
@@ -15,7 +15,7 @@ std::string inside(std::string_view tex, bool display = false) {
   return html.substr(start, html.size() - start - std::string_view("</span>").size());
 }
 
-std::string refusal(std::string_view tex) {
+std::string formula_refusal(std::string_view tex) {
   try {
     formula_html(tex, false);
   } catch (const narrow::Error& error) {
@@ -66,23 +66,23 @@ TEST_CASE("notebook: text in a formula is text") {
 }
 
 TEST_CASE("notebook: a formula that cannot be read says what is wrong") {
-  CHECK(refusal("\\foo").find("unknown command \\foo") != std::string::npos);
-  CHECK(refusal("{a").find("a { is not closed") != std::string::npos);
-  CHECK(refusal("a}").find("a } too many") != std::string::npos);
-  CHECK(refusal("a^").find("nothing after") != std::string::npos);
-  CHECK(refusal("\\frac{1}").find("nothing after \\frac") != std::string::npos);
-  CHECK(refusal("\\left( 1").find("\\left without \\right") != std::string::npos);
-  CHECK(refusal("1 \\right)").find("\\right without \\left") != std::string::npos);
-  CHECK(refusal("a^1^2").find("two ^") != std::string::npos);
-  CHECK(refusal("a \"b\"").find("unknown sign") != std::string::npos);
+  CHECK(formula_refusal("\\foo").find("unknown command \\foo") != std::string::npos);
+  CHECK(formula_refusal("{a").find("a { is not closed") != std::string::npos);
+  CHECK(formula_refusal("a}").find("a } too many") != std::string::npos);
+  CHECK(formula_refusal("a^").find("nothing after") != std::string::npos);
+  CHECK(formula_refusal("\\frac{1}").find("nothing after \\frac") != std::string::npos);
+  CHECK(formula_refusal("\\left( 1").find("\\left without \\right") != std::string::npos);
+  CHECK(formula_refusal("1 \\right)").find("\\right without \\left") != std::string::npos);
+  CHECK(formula_refusal("a^1^2").find("two ^") != std::string::npos);
+  CHECK(formula_refusal("a \"b\"").find("unknown sign") != std::string::npos);
 }
 
 TEST_CASE("notebook: a formula of any depth ends in an answer or a refusal") {
-  CHECK(refusal(std::string(100'000, '{')).find("too deep") != std::string::npos);
+  CHECK(formula_refusal(std::string(100'000, '{')).find("too deep") != std::string::npos);
   std::string nested;
   for (int i = 0; i < 10'000; ++i) nested += "\\sqrt";
-  CHECK(refusal(nested).find("too deep") != std::string::npos);
+  CHECK(formula_refusal(nested).find("too deep") != std::string::npos);
   std::string fractions;
   for (int i = 0; i < 10'000; ++i) fractions += "\\frac1";
-  CHECK(refusal(fractions).find("too deep") != std::string::npos);
+  CHECK(formula_refusal(fractions).find("too deep") != std::string::npos);
 }

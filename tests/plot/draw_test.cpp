@@ -11,12 +11,11 @@
 #include "narrow/report/escape.hpp"
 #include "plots.hpp"
 #include "xml.hpp"
+#include "support/contains.hpp"
 
 using namespace test;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;

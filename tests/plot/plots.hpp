@@ -11,6 +11,7 @@ namespace test {
 
 using namespace narrow;
 using namespace narrow::report;
+using namespace narrow::plot;
 
 inline Panel line_panel(int series, AxisScale x, AxisScale y) {
   Panel panel;

@@ -16,6 +16,8 @@
 #include "narrow/base/error.hpp"
 
 using namespace narrow;
+using namespace narrow::report;
+using namespace narrow::plot;
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include "narrow/plot/layout.hpp"
 #include "plots.hpp"
 #include "xml.hpp"
+#include "support/contains.hpp"
 
 using namespace test;
 
@@ -20,8 +21,6 @@ bool is_well_formed(const std::string& xml) {
     return false;
   }
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace narrow;
+using namespace narrow::report;
 using namespace narrow::plot;
 
 TEST_CASE("plot: width grows with the text and the size and counts characters not bytes") {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 using namespace narrow;
+using namespace narrow::report;
 using namespace narrow::plot;
 
 namespace {

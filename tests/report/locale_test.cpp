@@ -33,7 +33,7 @@ std::string all_texts() {
   }
   out += to_hex_code(parse_value("-12", int8), int8);
   for (const double x : {0.1, 1234567.875, -0.333, 1e300, 65536.0})
-    out += detail::scale_text(x) + " " + fixed_text(x, 3) + " " + significant_text(x, 5) + " " + power_text(x) + "\n";
+    out += narrow::detail::scale_text(x) + " " + fixed_text(x, 3) + " " + significant_text(x, 5) + " " + power_text(x) + "\n";
   out += count_text(1234567) + percent_text(0.12345);
   Table table{"numbers", "Title I i", {text_column("name"), integer_column("count"), real_column("value", "%", 7)},
               {},        "",          {}};

@@ -1,4 +1,5 @@
 #include "narrow/report/page.hpp"
+#include "support/contains.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +7,6 @@ using namespace narrow;
 using namespace narrow::report;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;

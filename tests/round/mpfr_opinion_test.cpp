@@ -11,24 +11,24 @@ using narrow::Rounding;
 
 namespace {
 
-struct Mode {
+struct MpfrMode {
   mpfr_rnd_t mpfr;
   Rounding rounding;
 };
-constexpr Mode modes[] = {{MPFR_RNDN, Rounding::nearest_even},
+constexpr MpfrMode mpfr_modes[] = {{MPFR_RNDN, Rounding::nearest_even},
                           {MPFR_RNDZ, Rounding::toward_zero},
                           {MPFR_RNDU, Rounding::up},
                           {MPFR_RNDD, Rounding::down}};
 
 }  // namespace
 
-TEST_CASE("round: MPFR agrees in four modes for every format with subnormals") {
+TEST_CASE("round: MPFR agrees in four mpfr_modes for every format with subnormals") {
   std::uint64_t count = 0;
   for (const test::Row& row : test::rows()) {
     const narrow::Format& f = row.format;
     if (!f.has_subnormals() || row.name == "tf32") continue;
     test::MpfrRounder mpfr(f, test::to_double(oracle::value_of(oracle::largest_code(false, f), f).magnitude));
-    for (const Mode& mode : modes) {
+    for (const MpfrMode& mode : mpfr_modes) {
       const narrow::Cast cast{.rounding = mode.rounding, .overflow = narrow::Overflow::saturate};
       test::Mismatches wrong;
       count += test::for_each_input<double>(f, test::scaled(1 << 14), [&](double x) {

@@ -7,6 +7,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/scale/quantise.hpp"
+#include "support/contains.hpp"
 
 using narrow::BlockFormat;
 using narrow::find_block_format;
@@ -22,8 +23,6 @@ std::string refusal(std::string_view name) {
   }
   return "";
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("scale: every row of the block formats is found by its name and aliases and no word names two") {

@@ -10,11 +10,13 @@
 using narrow::e8m0_scale;
 using narrow::ScaleRule;
 
+using test::infinite;
+using test::nan_value;
+
 namespace {
 
 constexpr ScaleRule rules[] = {ScaleRule::ocp_floor,    ScaleRule::cuda_round_up, ScaleRule::torchao_ceil,
                                ScaleRule::torchao_even, ScaleRule::torchao_rceil, ScaleRule::deepgemm};
-constexpr float inf = std::numeric_limits<float>::infinity();
 
 std::vector<narrow::Format> mx_elements() {
   std::vector<narrow::Format> list;
@@ -71,20 +73,19 @@ TEST_CASE("scale: every E8M0 rule is exact for spread magnitudes") {
 
 TEST_CASE("scale: zero and Inf and NaN give the scale that each rule says") {
   const narrow::Format e4m3 = *narrow::find_format("e4m3");
-  const float nan_value = std::nanf("");
   const auto code = [&](float amax, ScaleRule rule) { return static_cast<int>(e8m0_scale(amax, e4m3, rule)); };
   for (const ScaleRule rule :
        {ScaleRule::ocp_floor, ScaleRule::torchao_ceil, ScaleRule::torchao_even, ScaleRule::torchao_rceil}) {
     CHECK(code(0, rule) == 0);
-    CHECK(code(inf, rule) == 255);
+    CHECK(code(infinite, rule) == 255);
     CHECK(code(nan_value, rule) == 255);
   }
   // TransformerEngine maps Inf to the largest scale, torchao to NaN: a real divergence.
   CHECK(code(0, ScaleRule::cuda_round_up) == 0);
-  CHECK(code(inf, ScaleRule::cuda_round_up) == 254);
+  CHECK(code(infinite, ScaleRule::cuda_round_up) == 254);
   CHECK(code(nan_value, ScaleRule::cuda_round_up) == 255);
   CHECK(code(0, ScaleRule::deepgemm) == 105);  // 1e-4 / 448 rounded up is 2^-22
-  CHECK(code(inf, ScaleRule::deepgemm) == 254);
+  CHECK(code(infinite, ScaleRule::deepgemm) == 254);
   CHECK(code(nan_value, ScaleRule::deepgemm) == 254);
   // Above 448 * 2^119.8 or so amax + half a last place is beyond the largest float.
   CHECK(code(std::numeric_limits<float>::max(), ScaleRule::torchao_even) == 255);

@@ -7,6 +7,7 @@
 
 #include "narrow/base/error.hpp"
 #include "support/inputs.hpp"
+#include "support/contains.hpp"
 
 using narrow::Certainty;
 using narrow::GradientLog;
@@ -28,8 +29,6 @@ bool estimated(const OverflowModel& m, std::size_t i, float scale) {
 bool unknown(const OverflowModel& m, std::size_t i, float scale) {
   return certainty(m, i, scale) == Certainty::unknown;
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("scale: with amax a step overflows where FP16 rounds to Inf") {

@@ -9,6 +9,7 @@
 #include "narrow/base/error.hpp"
 #include "support/inputs.hpp"
 #include "support/scale.hpp"
+#include "support/contains.hpp"
 
 using narrow::make_scaler;
 using narrow::Observation;
@@ -25,8 +26,6 @@ std::string refusal(const std::string& text, const std::vector<narrow::Parameter
   }
   return "";
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("scale: every policy of the table has a name of its own and a source and can be made") {

@@ -146,7 +146,7 @@ TEST_CASE("scale: MXINT8 is even: the lowest code is not used") {
 }
 
 TEST_CASE("scale: special blocks decode as their rule says") {
-  const float nan_value = std::nanf("");
+  constexpr float nan_value = test::nan_value;
   const auto decoded = [](const std::vector<float>& x, const char* name) {
     return narrow::dequantise(quantise(x, 1, x.size(), narrow::require_block_format(name)));
   };

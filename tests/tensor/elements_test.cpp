@@ -18,12 +18,6 @@ using namespace narrow;
 
 namespace {
 
-std::string random_bytes(std::size_t count, std::uint64_t seed) {
-  std::string bytes;
-  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(test::mix(seed * 1000003 + i));
-  return bytes;
-}
-
 // Value i of little-endian data whose values have `bits` bits: bit b of it is bit i * bits + b of the whole.
 std::uint64_t code_at(const std::string& data, std::uint64_t i, int bits) {
   std::uint64_t code = 0;
@@ -102,7 +96,7 @@ TEST_CASE("tensor: every type of .safetensors gives its codes and values at any 
     for (const std::size_t odd : {0, 1, 3}) {
       CAPTURE(std::string(type.name));
       const std::string data =
-          random_bytes(elements * static_cast<std::size_t>(type.bits) / 8, static_cast<std::size_t>(type.bits) + odd);
+          test::random_bytes(elements * static_cast<std::size_t>(type.bits) / 8, static_cast<std::size_t>(type.bits) + odd);
       const std::string end = std::to_string(odd + data.size());
       // An odd number of bytes in front puts the tensor at an odd address.
       const std::string json = R"({"odd":{"dtype":"U8","shape":[)" + std::to_string(odd) + R"(],"data_offsets":[0,)" +
@@ -130,7 +124,7 @@ TEST_CASE("tensor: big-endian .npy gives the same values as little-endian and on
   for (const char* descr : {"f2", "f4", "f8", "c8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"}) {
     CAPTURE(std::string(descr));
     const std::size_t bytes = static_cast<std::size_t>(descr[1] - '0'), word = descr[0] == 'c' ? bytes / 2 : bytes;
-    const std::string little = random_bytes(bytes * 30, bytes);
+    const std::string little = test::random_bytes(bytes * 30, bytes);
     std::string big = little;
     for (std::size_t i = 0; i < big.size(); i += word)
       std::reverse(big.begin() + static_cast<std::ptrdiff_t>(i), big.begin() + static_cast<std::ptrdiff_t>(i + word));
@@ -147,7 +141,7 @@ TEST_CASE("tensor: big-endian .npy gives the same values as little-endian and on
 
 TEST_CASE("tensor: .npy of versions 1 to 3 and in the spellings that numpy ever wrote are read") {
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
-  const std::string data = random_bytes(24, 9);
+  const std::string data = test::random_bytes(24, 9);
   for (const std::string& header :
        {dict + "\n", dict, std::string("{\"shape\": (2L, 3L), 'fortran_order': False, 'descr': '<f4'}   \n"),
         std::string(" { 'descr' : '<f4' ,'fortran_order':False,'shape':( 2 , 3 , )}")})
@@ -162,7 +156,7 @@ TEST_CASE("tensor: .npy of versions 1 to 3 and in the spellings that numpy ever 
 }
 
 TEST_CASE("tensor: integers are read as codes of a format of their width") {
-  const std::string data = random_bytes(512, 4);
+  const std::string data = test::random_bytes(512, 4);
   const auto npy_tensor = [&](const std::string& descr, std::size_t count) {
     return read_npy(test::in_memory(test::npy_of(descr, "(" + std::to_string(count) + ",)", data))).tensors[0];
   };
@@ -215,7 +209,7 @@ TEST_CASE("tensor: codes narrower than a byte lie in the low bits and anything a
 }
 
 TEST_CASE("tensor: a tensor made in memory checks its size and gives its bytes back") {
-  const std::string data = random_bytes(12, 5);
+  const std::string data = test::random_bytes(12, 5);
   const Tensor tensor = make_tensor({"m", *find_element_type("F32"), {3}}, test::bytes_of(data));
   check_all(tensor, data, 0, 3);
   CHECK_THROWS_AS(make_tensor({"m", *find_element_type("F32"), {4}}, test::bytes_of(data)), Error);
@@ -223,8 +217,8 @@ TEST_CASE("tensor: a tensor made in memory checks its size and gives its bytes b
 }
 
 TEST_CASE("tensor: values read as floats are the same in every floating-point environment") {
-  const Tensor doubles = make_tensor({"m", *find_element_type("F64"), {64}}, test::bytes_of(random_bytes(512, 7))),
-               words = make_tensor({"m", *find_element_type("I64"), {64}}, test::bytes_of(random_bytes(512, 8)));
+  const Tensor doubles = make_tensor({"m", *find_element_type("F64"), {64}}, test::bytes_of(test::random_bytes(512, 7))),
+               words = make_tensor({"m", *find_element_type("I64"), {64}}, test::bytes_of(test::random_bytes(512, 8)));
   test::check_environments("read_values", [&](test::Digest& d) {
     std::vector<float> values(64);
     for (const Tensor* tensor : {&doubles, &words}) {
@@ -235,7 +229,7 @@ TEST_CASE("tensor: values read as floats are the same in every floating-point en
 }
 
 TEST_CASE("tensor: a view of aligned FP32 does not copy") {
-  const Tensor tensor = make_tensor({"m", *find_element_type("F32"), {3}}, test::bytes_of(random_bytes(12, 6)));
+  const Tensor tensor = make_tensor({"m", *find_element_type("F32"), {3}}, test::bytes_of(test::random_bytes(12, 6)));
   std::vector<float> scratch;
   CHECK(static_cast<const void*>(view_values(tensor, 1, 2, scratch).data()) == tensor.source->mapped().data() + 4);
   CHECK(scratch.empty());

@@ -13,6 +13,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/mapped_file.hpp"
+#include "support/inputs.hpp"
 
 namespace test {
 
@@ -43,6 +44,12 @@ class Folder {
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline std::string random_bytes(std::size_t count, std::uint64_t seed) {
+  std::string bytes;
+  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(mix(seed * 1000003 + i));
+  return bytes;
 }
 
 inline std::string little_endian(std::uint64_t value, int bytes) {

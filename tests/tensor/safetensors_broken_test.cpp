@@ -10,7 +10,7 @@ using test::safetensors;
 
 namespace {
 
-struct Broken {
+struct BrokenFile {
   std::string name;
   std::string file;
   std::string message;  // a part of it
@@ -31,10 +31,10 @@ std::string deep(int levels) {
          std::string(static_cast<std::size_t>(levels), ']') + "}";
 }
 
-const std::vector<Broken>& broken_files() {
+const std::vector<BrokenFile>& broken_safetensors() {
   const std::string four(4, '\0'), eight(8, '\0');
   const std::string good = one("U8", "[4]", "[0,4]");
-  static const std::vector<Broken> all = {
+  static const std::vector<BrokenFile> all = {
       // The length of the header
       {"seven bytes", "\x01\x02\x03\x04\x05\x06\x07", "only 7 bytes"},
       {"no header", eight, "byte 8: the header does not begin with '{'"},
@@ -155,8 +155,8 @@ const std::vector<Broken>& broken_files() {
 }  // namespace
 
 TEST_CASE("tensor: every broken .safetensors is refused with one line that says what is wrong") {
-  CHECK(broken_files().size() >= 60);
-  for (const Broken& broken : broken_files()) {
+  CHECK(broken_safetensors().size() >= 60);
+  for (const BrokenFile& broken : broken_safetensors()) {
     CAPTURE(broken.name);
     const std::string message = test::error_of([&] { narrow::read_safetensors(test::in_memory(broken.file)); });
     CAPTURE(message);
@@ -167,7 +167,7 @@ TEST_CASE("tensor: every broken .safetensors is refused with one line that says 
 
 TEST_CASE("tensor: a broken .safetensors on disk is refused with its name and without its data") {
   const test::Folder folder;
-  for (const Broken& broken : broken_files()) {
+  for (const BrokenFile& broken : broken_safetensors()) {
     CAPTURE(broken.name);
     const std::string path = folder.write("broken.safetensors", broken.file);
     const std::string message = test::error_of([&] { narrow::open_tensor_file(path); });

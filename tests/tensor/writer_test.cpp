@@ -48,12 +48,6 @@ extern "C" int rename(const char* from, const char* to) noexcept {
 
 namespace {
 
-std::string random_bytes(std::size_t count, std::uint64_t seed) {
-  std::string bytes;
-  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(test::mix(seed * 1000003 + i));
-  return bytes;
-}
-
 // Writes in pieces of all sizes.
 void write_pieces(TensorWriter& writer, const std::string& data) {
   const std::vector<std::byte> bytes = test::bytes_of(data);
@@ -64,7 +58,7 @@ void write_pieces(TensorWriter& writer, const std::string& data) {
   }
 }
 
-std::string bytes_in(const Tensor& tensor) {
+std::string text_in(const Tensor& tensor) {
   std::string bytes(tensor.bytes(), '\0');
   tensor.source->read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;
@@ -86,11 +80,11 @@ TEST_CASE("tensor: a .safetensors of every type comes back with names and metada
   std::string data;
   for (const ElementType& type : element_types()) {
     headers.push_back(header_of("layer.\"" + std::string(type.name) + "\"\n\\\xC3\xA4", type.name, {4, 6}));
-    data += random_bytes(headers.back().bytes(), headers.size());
+    data += test::random_bytes(headers.back().bytes(), headers.size());
   }
   headers.push_back(header_of("scalar", "F32", {}));
   headers.push_back(header_of("empty", "F64", {3, 0}));
-  data += random_bytes(4, 77);
+  data += test::random_bytes(4, 77);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"format", "pt"}, {"\x01", "\"\xE2\x82\xAC\""}};
   const std::string path = folder / "all.safetensors";
   TensorWriter writer(path, headers, metadata);
@@ -104,7 +98,7 @@ TEST_CASE("tensor: a .safetensors of every type comes back with names and metada
     CHECK(file.tensors[i].name == headers[i].name);
     CHECK(file.tensors[i].type.name == headers[i].type.name);
     CHECK(file.tensors[i].shape == headers[i].shape);
-    back += bytes_in(file.tensors[i]);
+    back += text_in(file.tensors[i]);
   }
   CHECK(back == data);
   CHECK(files_in(folder) == 1);
@@ -119,7 +113,7 @@ TEST_CASE("tensor: a .npy of every type comes back with shape and order and code
       if (shape.empty() && type.bits < 8) continue;
       CAPTURE(std::string(type.name));
       const TensorHeader header{"x", type, shape};
-      const std::string data = random_bytes(header.bytes(), 5);
+      const std::string data = test::random_bytes(header.bytes(), 5);
       TensorWriter writer(folder / "x.npy", {header}, {}, shape.size() == 2);
       write_pieces(writer, data);
       writer.finish();

@@ -63,7 +63,7 @@ std::string midpoint_text(std::uint64_t i) {
   return (i % 7 == 0 ? "-" : "") + text;
 }
 
-std::string error_of(std::string_view text) {
+std::string number_error(std::string_view text) {
   try {
     parse_number(text);
   } catch (const Error& e) {
@@ -139,16 +139,16 @@ TEST_CASE("text: what is no number is an error that shows the text and what is a
   for (const char* text : {"", ".", "-", "+-1", "--1", "1e", "1e+", "e5", "1_000", "1,5", "1 2", "1.2.3", "1f", "1p3",
                            "0x", "0x.p1", "0x1p", "0x1.g", "0x1_0p0", "0b1.1", "infinit", "nan(1)", "fp16"}) {
     CAPTURE(text);
-    CHECK(error_of(text) == "'" + std::string(text) + "'" + accepted);
+    CHECK(number_error(text) == "'" + std::string(text) + "'" + accepted);
   }
-  CHECK(error_of("  ") == "''" + accepted);
-  CHECK(error_of(std::string("1\0", 2)) == "'1\\x00'" + accepted);
-  CHECK(error_of("\xE2\x88\x92" "1") == "'\\xE2\\x88\\x921'" + accepted);
-  CHECK(error_of(std::string(10000000, 'x')) == "'" + std::string(60, 'x') + "...'" + accepted);
+  CHECK(number_error("  ") == "''" + accepted);
+  CHECK(number_error(std::string("1\0", 2)) == "'1\\x00'" + accepted);
+  CHECK(number_error("\xE2\x88\x92" "1") == "'\\xE2\\x88\\x921'" + accepted);
+  CHECK(number_error(std::string(10000000, 'x')) == "'" + std::string(60, 'x') + "...'" + accepted);
   const std::string code = " is a code, not a number: a code needs its format (--from F, parse_code);"
                            " as a hex float it has a 'p' (0x1Fp0)";
-  CHECK(error_of("0x1F") == "'0x1F'" + code);
-  CHECK(error_of("-0x2e66") == "'-0x2e66'" + code);
+  CHECK(number_error("0x1F") == "'0x1F'" + code);
+  CHECK(number_error("-0x2e66") == "'-0x2e66'" + code);
 }
 
 TEST_CASE("text: hostile texts of ten million characters are read exactly and in time") {

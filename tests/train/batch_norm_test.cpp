@@ -9,8 +9,8 @@
 
 namespace narrow::train {
 
-using test::Probe;
-using test::random_tensor;
+using trial::Probe;
+using trial::random_tensor;
 
 namespace {
 
@@ -37,21 +37,21 @@ TEST_CASE("train: gradients of batch norm are central differences in training an
   for (const bool is_training : {true, false}) {
     Store<double> store({}, 1);
     BatchNorm<double> norm(store, "norm", 5);
-    test::shake(store);
+    trial::shake(store);
     Tensor<double> x = random_tensor({3, 2, 2, 5}, 1), y, dx;
     norm.forward(random_tensor({7, 5}, 4), y);  // running statistics of another batch
     store.step.is_training = is_training;
     norm.forward(x, y);
     const Probe probe(y.shape);
     norm.backward(probe.weights, dx);
-    test::check_all(store, x, dx, [&] { return norm.forward(x, y), probe(y); });
+    trial::check_all(store, x, dx, [&] { return norm.forward(x, y), probe(y); });
   }
 }
 
 TEST_CASE("train: batch norm and its running statistics are their definition") {
   Store<double> store({}, 1);
   BatchNorm<double> norm(store, "norm", 3);
-  test::shake(store);
+  trial::shake(store);
   const std::vector<double> gain = store.parameters()[0]->value.data, bias = store.parameters()[1]->value.data;
   Tensor<double> y;
   long double running[3][2] = {{0, 1}, {0, 1}, {0, 1}};

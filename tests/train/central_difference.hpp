@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace narrow::train::test {
+namespace narrow::train::trial {
 
 // (f(x + h) - f(x - h)) / 2h has an error of h^2 f''' / 6 + 2^-53 |f| / h: h = 2^-17 balances them near 1e-10 for
 // values around 1.
@@ -36,4 +36,4 @@ double worst_difference(std::span<double> x, std::span<const double> gradient, c
   return worst / largest;
 }
 
-}  // namespace narrow::train::test
+}  // namespace narrow::train::trial

@@ -13,8 +13,8 @@
 
 namespace narrow::train {
 
-using test::Probe;
-using test::random_tensor;
+using trial::Probe;
+using trial::random_tensor;
 
 namespace {
 
@@ -120,7 +120,7 @@ TEST_CASE("train: a convolution is its definition in one and two and three dimen
   for (const Case& c : cases) {
     Store<double> store({}, 1);
     Convolution<double> convolution(store, "c", 3, 4, {c.dimensions, Start::normal(1)});
-    test::shake(store);
+    trial::shake(store);
     const Tensor<double> x = random_tensor(tensor_shape(2, c.sizes, 3), 1);
     Tensor<double> y;
     convolution.forward(x, y);
@@ -137,12 +137,12 @@ TEST_CASE("train: gradients of convolutions are central differences") {
     for (const bool has_bias : {true, false}) {
       Store<double> store({}, 1);
       Convolution<double> convolution(store, "c", 2, 3, {c.dimensions, Start::normal(1), has_bias});
-      test::shake(store);
+      trial::shake(store);
       Tensor<double> x = random_tensor(tensor_shape(2, c.sizes, 2), 1), y, dx;
       convolution.forward(x, y);
       const Probe probe(y.shape);
       convolution.backward(probe.weights, &dx);
-      test::check_all(store, x, dx, [&] { return convolution.forward(x, y), probe(y); });
+      trial::check_all(store, x, dx, [&] { return convolution.forward(x, y), probe(y); });
     }
 }
 

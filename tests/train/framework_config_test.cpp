@@ -8,6 +8,7 @@
 
 #include "narrow/train/policy/framework_keys.hpp"
 #include "tensor/files.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow::train;
 using narrow::Format;
@@ -18,7 +19,6 @@ namespace {
 
 constexpr Format fp32 = "fp32"_fmt, fp16 = "fp16"_fmt, bf16 = "bf16"_fmt, e4m3 = "e4m3"_fmt, e5m2 = "e5m2"_fmt;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 Recipe read(const std::string& json) { return parse_framework_json(json, "d/c.json").value(); }
 Recipe megatron(const std::string& flags) { return framework_recipe("megatron:" + flags).value(); }
 std::string refused(const std::string& json) {

@@ -18,7 +18,7 @@ Parameter<float> with_gradient(std::vector<float> gradient) {
   return {"p", {shape, std::vector<float>(gradient.size())}, {shape, std::move(gradient)}, true};
 }
 
-constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float infinite = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -44,12 +44,12 @@ TEST_CASE("train: an accumulation in FP16 stops where its quantum is 2") {
 }
 
 TEST_CASE("train: unscaling finds Inf and NaN before it multiplies") {
-  Parameter<float> good = with_gradient({65536, -3}), bad = with_gradient({1, inf}),
+  Parameter<float> good = with_gradient({65536, -3}), bad = with_gradient({1, infinite}),
                    worse = with_gradient({std::nanf("")});
   CHECK_FALSE(unscale({&good}, 65536));
   CHECK(good.gradient.data == std::vector<float>{1, -3 * 0x1p-16f});
   CHECK(unscale({&good, &bad}, 2));
-  CHECK(bad.gradient.data == std::vector<float>{0.5f, inf});
+  CHECK(bad.gradient.data == std::vector<float>{0.5f, infinite});
   CHECK(unscale({&worse}, 1));
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("train: clipping scales all gradients by one factor and only down") {
 TEST_CASE("train: a norm that overflows in FP16 clips everything to zero") {
   Parameter<float> p = with_gradient(std::vector<float>(50000, 300));
   const float norm = gradient_norm({&p}, {.format = "fp16"_fmt}, 1);
-  CHECK(norm == inf);
+  CHECK(norm == infinite);
   clip({&p}, norm, 1, {.format = "fp16"_fmt}, 1);
   CHECK(p.gradient.data == std::vector<float>(50000, 0));
 }

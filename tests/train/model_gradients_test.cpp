@@ -48,9 +48,9 @@ void check_gradients(const ModelShape& shape, const Batch& batch) {
     CAPTURE(p->name);
     const std::vector<double> gradient = p->gradient.data;
     const std::size_t stride = std::max<std::size_t>(1, p->value.size() / 24);
-    CHECK(test::worst_difference(
+    CHECK(trial::worst_difference(
               p->value.span(), gradient, [&] { return loss_scale * model->forward(batch); }, stride) <
-          test::gradient_tolerance);
+          trial::gradient_tolerance);
   }
 }
 

@@ -10,10 +10,10 @@
 
 namespace narrow::train {
 
-using test::check_all;
-using test::Probe;
-using test::random_tensor;
-using test::shake;
+using trial::check_all;
+using trial::Probe;
+using trial::random_tensor;
+using trial::shake;
 
 namespace {
 

@@ -16,7 +16,7 @@ using narrow::operator""_fmt;
 
 namespace {
 
-constexpr narrow::Format bf16 = "bf16"_fmt, fp16 = "fp16"_fmt;
+constexpr narrow::Format brain = "bf16"_fmt, binary16 = "fp16"_fmt;
 
 Parameter<float> make_parameter(std::size_t n, float value, bool decays = true) {
   return {"p", {{n}, std::vector<float>(n, value)}, {{n}, std::vector<float>(n)}, decays};
@@ -61,7 +61,7 @@ struct PlainAdam {
 
 TEST_CASE("train: AdamW is the plain loop in every format") {
   const OptimiserSettings settings{.learning_rate = 0.01, .weight_decay = 0.1};
-  for (const narrow::Format f : {"fp32"_fmt, bf16, fp16, "e5m2"_fmt}) {
+  for (const narrow::Format f : {"fp32"_fmt, brain, binary16, "e5m2"_fmt}) {
     constexpr std::size_t n = 10007;  // three parts, the last one short
     Parameter<float> p = make_parameter(n, 0);
     for (std::size_t i = 0; i < n; ++i) p.value.data[i] = narrow::round_to(noise(1, i), f);
@@ -81,7 +81,7 @@ TEST_CASE("train: AdamW is the plain loop in every format") {
 
 TEST_CASE("train: SGD is the plain loop in every format") {
   const OptimiserSettings s{.kind = OptimiserKind::sgd, .learning_rate = 0.05, .weight_decay = 0.01};
-  for (const narrow::Format f : {"fp32"_fmt, bf16}) {
+  for (const narrow::Format f : {"fp32"_fmt, brain}) {
     constexpr std::size_t n = 5000;
     const auto r = [&](float x) { return narrow::round_to(x, f); };
     for (const bool decays : {true, false}) {
@@ -130,10 +130,10 @@ TEST_CASE("train: BF16 parameters stall below half an ulp and neither stochastic
     for (const float x : p.value.data) sum += static_cast<double>(x);
     return sum / n;
   };
-  TrainingPolicy stochastic = all_in(bf16), kahan = all_in(bf16);
+  TrainingPolicy stochastic = all_in(brain), kahan = all_in(brain);
   stochastic.parameters.cast.rounding = narrow::Rounding::stochastic;
   kahan.kahan = true;
-  CHECK(mean_after(all_in(bf16)) == 1.0);  // not one of 100 steps arrived
+  CHECK(mean_after(all_in(brain)) == 1.0);  // not one of 100 steps arrived
   CHECK(mean_after({}) == doctest::Approx(0.9).epsilon(1e-5));
   // Each step of a parameter is unbiased with a variance below quantum^2 / 4, quantum 2^-8: the mean of 4096 parameters
   // after 100 steps has a deviation of at most sqrt(100 / 4096) * 2^-9 = 0.0003; four of them.
@@ -146,7 +146,7 @@ TEST_CASE("train: stochastic rounding gives the same bits for any number of thre
   const auto run = [](int threads, std::uint64_t seed) {
     Parameter<float> p = make_parameter(20000, 1);
     for (std::size_t i = 0; i < p.gradient.size(); ++i) p.gradient.data[i] = noise(3, i);
-    TrainingPolicy policy = all_in(bf16);
+    TrainingPolicy policy = all_in(brain);
     policy.parameters.cast.rounding = narrow::Rounding::stochastic;
     Optimiser optimiser({}, policy);
     optimiser.begin({&p});
@@ -161,16 +161,16 @@ TEST_CASE("train: stochastic rounding gives the same bits for any number of thre
 TEST_CASE("train: an element takes the random bits of its place in the parameter") {
   Parameter<float> p = make_parameter(9000, 1);
   for (std::size_t i = 0; i < p.gradient.size(); ++i) p.gradient.data[i] = noise(3, i);
-  TrainingPolicy policy = all_in(bf16);
+  TrainingPolicy policy = all_in(brain);
   policy.parameters.cast.rounding = narrow::Rounding::stochastic;
   Optimiser optimiser({.kind = OptimiserKind::sgd, .learning_rate = 1, .weight_decay = 0}, policy);
   optimiser.begin({&p});
   optimiser.step({&p}, 77);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < p.value.size(); ++i) {
-    const float gradient = narrow::round_to(noise(3, i), bf16);  // as stored in the momentum
+    const float gradient = narrow::round_to(noise(3, i), brain);  // as stored in the momentum
     const std::uint64_t random = narrow::random_bits(narrow::random_bits(narrow::random_bits(77, 0), 0), i);
-    wrong += p.value.data[i] != narrow::round_to(1 - gradient, bf16, policy.parameters.cast, random);
+    wrong += p.value.data[i] != narrow::round_to(1 - gradient, brain, policy.parameters.cast, random);
   }
   CHECK(wrong == 0);
 }
@@ -178,8 +178,8 @@ TEST_CASE("train: an element takes the random bits of its place in the parameter
 // g * g of 1e-5 is 1e-10 and zero in FP16, and so is epsilon: 0 / 0 and x / 0.
 TEST_CASE("train: Adam in FP16 divides by zero where squares vanish") {
   Parameter<float> p = make_parameter(4, 1);
-  std::fill(p.gradient.data.begin(), p.gradient.data.end(), narrow::round_to(1e-5f, fp16));
-  Optimiser optimiser({}, all_in(fp16));
+  std::fill(p.gradient.data.begin(), p.gradient.data.end(), narrow::round_to(1e-5f, binary16));
+  Optimiser optimiser({}, all_in(binary16));
   optimiser.begin({&p});
   const UpdateNorms norms = optimiser.step({&p}, 1);
   CHECK_FALSE(std::isfinite(norms.update));

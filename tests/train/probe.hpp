@@ -7,7 +7,7 @@
 #include "narrow/train/operations/store.hpp"
 #include "train/central_difference.hpp"
 
-namespace narrow::train::test {
+namespace narrow::train::trial {
 
 inline Tensor<double> random_tensor(std::vector<std::size_t> shape, std::uint64_t seed) {
   Tensor<double> t;
@@ -45,4 +45,4 @@ inline void shake(Store<double>& store) {
     for (double& v : p->value.data) v += static_cast<double>(random_bits(7, n++) >> 11) * 0x1p-53 - 0.5;
 }
 
-}  // namespace narrow::train::test
+}  // namespace narrow::train::trial

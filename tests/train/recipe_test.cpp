@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tensor/files.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow::train;
 using narrow::operator""_fmt;
@@ -13,9 +14,7 @@ using test::error_of;
 namespace {
 
 // Two policies are the same when they print the same: everything is printed.
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string refused(const std::string& json) {
+std::string recipe_refusal(const std::string& json) {
   return error_of([&] { parse_recipe(json, "r.json"); });
 }
 
@@ -82,44 +81,44 @@ TEST_CASE("train: a recipe file says what differs from its base") {
 }
 
 TEST_CASE("train: a wrong recipe file is refused with the key and what is accepted") {
-  CHECK(contains(refused("{"), "r.json: no JSON: "));
-  CHECK(contains(refused("[]"), "must be an object"));
-  CHECK(contains(refused(R"({"training": {"kahan": true, "kahan": true}})"), "'training': key 'kahan' is given twice"));
-  CHECK(contains(refused(R"({"base": "fp32"} {})"), "line 1, column 18"));
+  CHECK(contains(recipe_refusal("{"), "r.json: no JSON: "));
+  CHECK(contains(recipe_refusal("[]"), "must be an object"));
+  CHECK(contains(recipe_refusal(R"({"training": {"kahan": true, "kahan": true}})"), "'training': key 'kahan' is given twice"));
+  CHECK(contains(recipe_refusal(R"({"base": "fp32"} {})"), "line 1, column 18"));
   // The parser underneath takes a zero byte for the end.
-  CHECK(contains(refused(R"({"base": "fp32"})" + std::string("\0 {}", 4)), "r.json: no JSON: a zero byte at byte 16"));
-  CHECK(contains(refused(R"({"base": "fp32"})" + std::string(1, '\0')), "a zero byte at byte 16"));
-  CHECK(contains(refused(R"({"opertions": {}})"),
+  CHECK(contains(recipe_refusal(R"({"base": "fp32"})" + std::string("\0 {}", 4)), "r.json: no JSON: a zero byte at byte 16"));
+  CHECK(contains(recipe_refusal(R"({"base": "fp32"})" + std::string(1, '\0')), "a zero byte at byte 16"));
+  CHECK(contains(recipe_refusal(R"({"opertions": {}})"),
                  "r.json: key 'opertions' is unknown; did you mean 'operations'? accepted: base name"));
-  CHECK(contains(refused(R"({"base": "fp17"})"), "r.json: base: recipe 'fp17' is unknown; "));
-  CHECK(contains(refused(R"({"base": 3})"), "r.json: base: must be a text"));
+  CHECK(contains(recipe_refusal(R"({"base": "fp17"})"), "r.json: base: recipe 'fp17' is unknown; "));
+  CHECK(contains(recipe_refusal(R"({"base": 3})"), "r.json: base: must be a text"));
   CHECK(contains(
-      refused(R"({"operations": {"linear": {"wieghts": "fp16"}}})"),
+      recipe_refusal(R"({"operations": {"linear": {"wieghts": "fp16"}}})"),
       "r.json: operations.linear: key 'wieghts' is unknown; did you mean 'weights'? accepted: weights activations"));
-  CHECK(contains(refused(R"({"operations": {"gelu": {}}})"),
+  CHECK(contains(recipe_refusal(R"({"operations": {"gelu": {}}})"),
                  "r.json: operations: key 'gelu' is unknown; accepted: embedding norm"));
-  CHECK(contains(refused(R"({"operations": {"linear": {"weights": "fp8"}}})"), "r.json: operations.linear.weights: "));
-  CHECK(contains(refused(R"({"operations": {"linear": {"weights": {"scaling": "block"}}}})"),
+  CHECK(contains(recipe_refusal(R"({"operations": {"linear": {"weights": "fp8"}}})"), "r.json: operations.linear.weights: "));
+  CHECK(contains(recipe_refusal(R"({"operations": {"linear": {"weights": {"scaling": "block"}}}})"),
                  "operations.linear.weights.scaling: scaling 'block' is unknown; accepted: none tensor_current"));
   CHECK(
-      contains(refused(R"({"operations": {"linear": {"forward": {"model": "hopper"}}}})"), "narrow models lists them"));
-  CHECK(contains(refused(R"({"operations": {"linear": {"forward": {"plan": "zig"}}}})"),
+      contains(recipe_refusal(R"({"operations": {"linear": {"forward": {"model": "hopper"}}}})"), "narrow models lists them"));
+  CHECK(contains(recipe_refusal(R"({"operations": {"linear": {"forward": {"plan": "zig"}}}})"),
                  "operations.linear.forward.plan: "));
-  CHECK(contains(refused(R"({"training": {"kahan": 1}})"), "training.kahan: must be true or false"));
-  CHECK(contains(refused(R"({"delayed": {"history": 0}})"), "delayed.history: must be an integer from 1"));
-  CHECK(contains(refused(R"({"loss_scaler": "touch"})"), "loss_scaler: policy 'touch' is unknown"));
-  CHECK(contains(refused(R"({"loss_scaler": "te-delayed"})"),
+  CHECK(contains(recipe_refusal(R"({"training": {"kahan": 1}})"), "training.kahan: must be true or false"));
+  CHECK(contains(recipe_refusal(R"({"delayed": {"history": 0}})"), "delayed.history: must be an integer from 1"));
+  CHECK(contains(recipe_refusal(R"({"loss_scaler": "touch"})"), "loss_scaler: policy 'touch' is unknown"));
+  CHECK(contains(recipe_refusal(R"({"loss_scaler": "te-delayed"})"),
                  "scales tensors, not losses; accepted: none constant torch"));
-  CHECK(contains(refused(R"({"name": "../../x"})"), "name: must be 1 to 60 letters"));
+  CHECK(contains(recipe_refusal(R"({"name": "../../x"})"), "name: must be 1 to 60 letters"));
   // Each value is right, together they cannot be computed.
-  CHECK(contains(refused(R"({"operations": {"softmax": {"activations": {"scaling": "mx", "format": "e4m3"}}}})"),
+  CHECK(contains(recipe_refusal(R"({"operations": {"softmax": {"activations": {"scaling": "mx", "format": "e4m3"}}}})"),
                  "r.json: "));
-  CHECK(contains(refused(R"({"operations": {"linear": {"forward": {"accumulation": "model"}}}})"), "r.json: "));
+  CHECK(contains(recipe_refusal(R"({"operations": {"linear": {"forward": {"accumulation": "model"}}}})"), "r.json: "));
 }
 
 TEST_CASE("train: a recipe file may only name what an operation has") {
   const auto key_of = [](const std::string& operation, const std::string& key, const std::string& value) {
-    return refused("{\"operations\": {\"" + operation + "\": {\"" + key + "\": " + value + "}}}");
+    return recipe_refusal("{\"operations\": {\"" + operation + "\": {\"" + key + "\": " + value + "}}}");
   };
   CHECK(contains(key_of("softmax", "weights", "\"fp16\""), "r.json: operations.softmax: key 'weights' is unknown; "));
   CHECK(contains(key_of("softmax", "weights", "\"fp16\""),
@@ -135,16 +134,16 @@ TEST_CASE("train: a recipe file may only name what an operation has") {
 }
 
 TEST_CASE("train: a recipe file may not ask for a rounding that would not happen") {
-  CHECK(contains(refused(R"({"operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
+  CHECK(contains(recipe_refusal(R"({"operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
                  "r.json: policy: linear.weights is fp32, which is not rounded"));
   CHECK(
-      contains(refused(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
+      contains(recipe_refusal(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"rounding": "stochastic"}}}})"),
                "linear.weights is scaled: "));
   CHECK(
-      contains(refused(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"overflow": "to_special"}}}})"),
+      contains(recipe_refusal(R"({"base": "fp8-current", "operations": {"linear": {"weights": {"overflow": "to_special"}}}})"),
                "operations.linear.weights: is scaled: its elements saturate"));
-  CHECK(contains(refused(R"({"training": {"parameters": "e8m0"}})"), "training.parameters cannot be e8m0"));
-  CHECK(contains(refused(R"({"training": {"reduction": {"format": "e4m3", "scaling": "mx"}}})"),
+  CHECK(contains(recipe_refusal(R"({"training": {"parameters": "e8m0"}})"), "training.parameters cannot be e8m0"));
+  CHECK(contains(recipe_refusal(R"({"training": {"reduction": {"format": "e4m3", "scaling": "mx"}}})"),
                  "training.reduction cannot be scaled"));
 }
 

@@ -13,7 +13,7 @@ namespace narrow::train {
 
 namespace {
 
-constexpr Format bf16 = "bf16"_fmt, fp16 = "fp16"_fmt;
+constexpr Format coarse = "bf16"_fmt, half = "fp16"_fmt;
 
 // Counts what was seen of one role of one operation, and everything that is not as it should be.
 struct Watch : Observer {
@@ -32,7 +32,7 @@ struct Watch : Observer {
     ++tensors;
     names.emplace_back(site.tensor);
     for (std::size_t i = 0; i < before.size(); ++i)
-      wrong += test::bits(round_to(before[i], bf16)) != test::bits(after[i]) ? 1 : 0;
+      wrong += test::bits(round_to(before[i], coarse)) != test::bits(after[i]) ? 1 : 0;
   }
 };
 
@@ -99,12 +99,12 @@ TEST_CASE("train: a role rounds its own tensors and no others") {
       CAPTURE(name_of(operation));
       CAPTURE(name_of(role));
       Policy policy;
-      policy[operation].role(role).format = bf16;
+      policy[operation].role(role).format = coarse;
       const auto model = shaken_model(shape, policy);
       Watch watch(operation, role);
       model->set_observer(&watch);
       const float loss = model->forward(batch);
-      // 1/3: a scale that bf16 cannot hold, so that even the gradient of the loss is rounded.
+      // 1/3: a scale that coarse cannot hold, so that even the gradient of the loss is rounded.
       model->backward(role == Role::gradients && operation == Operation::loss ? 1.0f / 3 : 1);
       CHECK((watch.tensors > 0) == has_role(operation, role));
       CHECK(watch.wrong == 0);
@@ -133,7 +133,7 @@ TEST_CASE("train: narrow arithmetic changes the operations that have some") {
     plain->backward(1);
     CAPTURE(name_of(operation));
     Policy policy;
-    policy[operation].arithmetic.format = bf16;
+    policy[operation].arithmetic.format = coarse;
     const auto model = shaken_model(shape, policy);
     model->forward(batch);
     model->backward(1);
@@ -162,7 +162,7 @@ TEST_CASE("train: nobody watches a model any more after a forward that threw") {
 
 TEST_CASE("train: an operand that the format cannot tell from 1 counts as 1") {
   Policy policy;
-  policy[Operation::linear].activations.format = bf16;  // 8 bits of significand
+  policy[Operation::linear].activations.format = coarse;  // 8 bits of significand
   Store<float> store(policy, 1);
   Linear<float> linear(store, "linear", 1, 1, {Start::constant(3)});
   Tensor<float> y, dx;
@@ -176,8 +176,8 @@ TEST_CASE("train: an operand that the format cannot tell from 1 counts as 1") {
 
 TEST_CASE("train: an FP16 output overflows and an FP16 gradient underflows where a loss scale keeps it") {
   Policy policy;
-  policy[Operation::linear].output.format = fp16;
-  policy[Operation::linear].input_gradients.format = fp16;
+  policy[Operation::linear].output.format = half;
+  policy[Operation::linear].input_gradients.format = half;
   Store<float> store(policy, 1);
   Linear<float> linear(store, "linear", 1, 1, {Start::constant(1)});
   Tensor<float> y, dx;
@@ -192,7 +192,7 @@ TEST_CASE("train: an FP16 output overflows and an FP16 gradient underflows where
 
 TEST_CASE("train: a residual sum in BF16 loses what is below half its quantum") {
   Policy policy;
-  policy[Operation::residual].output.format = bf16;
+  policy[Operation::residual].output.format = coarse;
   Store<float> store(policy, 1);
   Residual<float> residual(store, "residual");
   Tensor<float> y;
@@ -203,7 +203,7 @@ TEST_CASE("train: a residual sum in BF16 loses what is below half its quantum") 
 TEST_CASE("train: LayerNorm in FP16 arithmetic squares 300 to infinity") {
   for (const bool narrow_arithmetic : {false, true}) {
     Policy policy;
-    if (narrow_arithmetic) policy[Operation::norm].arithmetic.format = fp16;
+    if (narrow_arithmetic) policy[Operation::norm].arithmetic.format = half;
     Store<float> store(policy, 1);
     Norm<float> norm(store, "norm", 2, NormKind::layer);
     Tensor<float> y;
@@ -214,7 +214,7 @@ TEST_CASE("train: LayerNorm in FP16 arithmetic squares 300 to infinity") {
 
 TEST_CASE("train: a bias gradient summed in BF16 arithmetic stops at 256") {
   Policy policy;
-  policy[Operation::linear].arithmetic.format = bf16;
+  policy[Operation::linear].arithmetic.format = coarse;
   Store<float> store(policy, 1);
   Linear<float> linear(store, "linear", 1, 1, {Start::constant(1)});
   Tensor<float> y;
@@ -226,13 +226,13 @@ TEST_CASE("train: a bias gradient summed in BF16 arithmetic stops at 256") {
 
 TEST_CASE("train: softmax in FP16 arithmetic is exp and sum and quotient rounded one by one") {
   Policy policy;
-  policy[Operation::softmax].arithmetic.format = fp16;
+  policy[Operation::softmax].arithmetic.format = half;
   Store<float> store(policy, 1);
   Softmax<float> softmax(store, "softmax", Mask::none);
   const float x[3] = {0.1f, -1.7f, 2.3f};
   Tensor<float> p = tensor({1, 3}, {x[0], x[1], x[2]});
   softmax.forward(p, 3);
-  const auto r = [](float v) { return round_to(v, fp16); };
+  const auto r = [](float v) { return round_to(v, half); };
   const float e0 = r(train::exp(r(x[0] - x[2]))), e1 = r(train::exp(r(x[1] - x[2])));
   const float sum = r(r(e0 + 1) + e1);  // the tree over eight: (s0 + s2) + s1
   CHECK(p.data == std::vector<float>{r(e0 / sum), r(e1 / sum), r(1 / sum)});
@@ -240,7 +240,7 @@ TEST_CASE("train: softmax in FP16 arithmetic is exp and sum and quotient rounded
 
 TEST_CASE("train: a narrow loss gradient is scaled before it is rounded") {
   Policy policy;
-  policy[Operation::loss].input_gradients.format = fp16;
+  policy[Operation::loss].input_gradients.format = half;
   Store<float> store(policy, 1);
   CrossEntropy<float> loss(store, "loss");
   const Tensor<float> logits = tensor({1, 2}, {20, 0});  // p of the second: 2e-9

@@ -11,7 +11,7 @@ namespace narrow::train {
 namespace {
 
 // Large enough that every loop has several parts.
-ModelShape shape() {
+ModelShape attention_shape() {
   ModelShape s;
   s.kind = ModelKind::transformer;
   s.layers = 1, s.width = 64, s.heads = 4, s.context = 70, s.vocabulary = 40;
@@ -41,7 +41,7 @@ std::vector<float> cnn_step(const Policy& policy, int threads) {
 }
 
 std::vector<float> step(const Policy& policy, int threads, std::uint64_t number) {
-  const ModelShape s = shape();
+  const ModelShape s = attention_shape();
   Batch b;
   b.size = 3;
   for (std::size_t i = 0; i < b.size * s.context; ++i) {

@@ -10,7 +10,7 @@ namespace narrow::detail {
 
 namespace {
 
-constexpr std::size_t columns = 64;  // tests that are tried at once
+constexpr std::size_t tests_at_once = 64;  // tests that are tried at once
 
 Code code_in(double x, const Format& f) {
   if (f == "tf32"_fmt) return std::bit_cast<std::uint32_t>(static_cast<float>(x));
@@ -20,23 +20,23 @@ Code code_in(double x, const Format& f) {
 // Columns of B for a K. Half of them are three numbers and zeros: a pair that cancels, and a small one that survives only
 // where it does not meet the pair in between. The others are numbers of spread exponents.
 std::vector<Code> test_columns(std::size_t k, const Format& f, std::uint64_t seed) {
-  std::vector<Code> b(k * columns, code_in(0, f));
+  std::vector<Code> b(k * tests_at_once, code_in(0, f));
   auto random = [&, n = std::uint64_t{0}](std::uint64_t below) mutable { return random_bits(seed, n++) % below; };
   const int top = std::min(f == "tf32"_fmt ? 12 : f.max_exponent(), 12), low = std::max(f.min_quantum_exponent(), -40);
-  for (std::size_t j = 0; j < columns; ++j) {
+  for (std::size_t j = 0; j < tests_at_once; ++j) {
     if (j % 2 == 0) {
       const std::size_t p = random(k), q = random(k), r = random(k);
       const int large = top - static_cast<int>(random(4)), small = large - 10 - static_cast<int>(random(18));
       if (p == q || q == r || p == r) continue;
-      b[p * columns + j] = code_in(std::ldexp(1, large), f);
-      b[q * columns + j] = code_in(-std::ldexp(1, large), f);
-      b[r * columns + j] = code_in(std::ldexp(1 + static_cast<double>(random(4)) / 4, std::max(small, low)), f);
+      b[p * tests_at_once + j] = code_in(std::ldexp(1, large), f);
+      b[q * tests_at_once + j] = code_in(-std::ldexp(1, large), f);
+      b[r * tests_at_once + j] = code_in(std::ldexp(1 + static_cast<double>(random(4)) / 4, std::max(small, low)), f);
       continue;
     }
     const int width = 1 + static_cast<int>(random(20));
     for (std::size_t n = 0; n < k; ++n) {
       const double x = std::ldexp(1 + static_cast<double>(random(256)) / 256, std::max(top / 2 - static_cast<int>(random(static_cast<std::uint64_t>(width))), low));
-      b[n * columns + j] = code_in(random(2) == 0 ? x : -x, f);
+      b[n * tests_at_once + j] = code_in(random(2) == 0 ? x : -x, f);
     }
   }
   return b;
@@ -50,14 +50,14 @@ struct Best {
 
 void try_length(const ValidateRequest& r, const std::vector<Candidate>& candidates, std::size_t k, std::uint64_t seed, Best& best) {
   const std::vector<Code> b = test_columns(k, r.b_format, seed), a(k, code_in(1, r.a_format));
-  std::vector<std::vector<Code>> results(candidates.size(), std::vector<Code>(columns));
+  std::vector<std::vector<Code>> results(candidates.size(), std::vector<Code>(tests_at_once));
   GemmOptions options;
   options.output = r.d_format;
   using View = MatrixView<const Code>;
   for (std::size_t c = 0; c < candidates.size(); ++c)
-    gemm(*candidates[c].model, candidates[c].plan, View{a.data(), 1, k}, View{b.data(), k, columns}, View{},
-         MatrixView<Code>{results[c].data(), 1, columns}, options);
-  for (std::size_t j = 0; j < columns; ++j) {
+    gemm(*candidates[c].model, candidates[c].plan, View{a.data(), 1, k}, View{b.data(), k, tests_at_once}, View{},
+         MatrixView<Code>{results[c].data(), 1, tests_at_once}, options);
+  for (std::size_t j = 0; j < tests_at_once; ++j) {
     std::vector<Code> answers;
     for (const auto& row : results) answers.push_back(row[j]);
     std::vector<Code> sorted = answers;
@@ -65,7 +65,7 @@ void try_length(const ValidateRequest& r, const std::vector<Candidate>& candidat
     const auto groups = static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
     if (groups <= best.groups) continue;
     best = {groups, k, j, {}, std::move(answers)};
-    for (std::size_t n = 0; n < k; ++n) best.b.push_back(b[n * columns + j]);
+    for (std::size_t n = 0; n < k; ++n) best.b.push_back(b[n * tests_at_once + j]);
   }
 }
 

@@ -17,6 +17,8 @@
 
 namespace lesson {
 
+using namespace narrow::report;  // tables and plots are what a page is made of
+
 // std::source_location, which clang 14 does not have: where current() is called, also as a default argument.
 class At {
  public:

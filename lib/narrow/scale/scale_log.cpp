@@ -348,7 +348,7 @@ class JsonLog {
     Row row;
     if (in_.peek() == '[') read_array(row, columns, where);
     else if (in_.peek() == '{') read_object(row);
-    else in_.fail(where, std::string("a row is an array or an object; ") + accepted);
+    else in_.fail(where, "a row is an array or an object; " + std::string(accepted));
     rows_.add(row, where);
   }
 

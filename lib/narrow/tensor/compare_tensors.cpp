@@ -11,6 +11,7 @@
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -283,12 +284,6 @@ ComparePart choose_part(int bits) {
   if (bits <= 8) return compare_part<std::uint8_t>;
   if (bits <= 16) return compare_part<std::uint16_t>;
   return bits <= 32 ? compare_part<std::uint32_t> : compare_part<std::uint64_t>;
-}
-
-std::string shape_text(std::span<const std::uint64_t> shape) {
-  std::string text = "[";
-  for (const std::uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
 }
 
 // What both are compared as; for two floating types and a tolerance alone FP64, which holds the values of all.

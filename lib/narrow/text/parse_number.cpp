@@ -28,8 +28,8 @@ constexpr int safe_binary_range = 6600;  // ... and less: between the two an exa
   throw Error(quote(text) + " is not a number; accepted: decimals (0.1, -1e-7), hex floats (0x1.8p-3), inf, nan");
 }
 
-// Digits with at most one point, from the front of a text: the first kept_digits of them from the first nonzero one.
-struct Digits {
+// ReadDigits with at most one point, from the front of a text: the first kept_digits of them from the first nonzero one.
+struct ReadDigits {
   BigUnsigned significand;
   std::int64_t dropped = 0;   // digits of the integer part that are not in significand, less those of the fraction
   std::int64_t kept = 0;      // digits in significand
@@ -37,8 +37,8 @@ struct Digits {
   bool any = false, point = false;
 };
 
-Digits take_digits(std::string_view& text, int base) {
-  Digits d;
+ReadDigits take_digits(std::string_view& text, int base) {
+  ReadDigits d;
   std::uint32_t chunk = 0, factor = 1;  // a few digits together: one long multiplication for each chunk
   const auto flush = [&] {
     d.significand.multiply_add(factor, chunk);
@@ -107,7 +107,7 @@ ExactNumber far_away(bool huge) {
 }
 
 // digits * base^exponent, where one digit of base 16 is four powers of two.
-ExactNumber finite_number(Digits&& digits, std::int64_t exponent, bool hex) {
+ExactNumber finite_number(ReadDigits&& digits, std::int64_t exponent, bool hex) {
   ExactNumber x;
   if (digits.kept == 0) return x;
   exponent += digits.dropped * (hex ? 4 : 1);
@@ -139,7 +139,7 @@ ExactNumber parse_number(std::string_view text) {
   } else {
     const bool hex = rest.size() >= 2 && rest[0] == '0' && detail::lower(rest[1]) == 'x';
     if (hex) rest.remove_prefix(2);
-    Digits digits = take_digits(rest, hex ? 16 : 10);
+    ReadDigits digits = take_digits(rest, hex ? 16 : 10);
     if (hex && digits.any && !digits.point && rest.empty())
       throw Error(quote(whole) + " is a code, not a number: a code needs its format (--from F, parse_code);" +
                   " as a hex float it has a 'p' (0x1Fp0)");
