@@ -14,7 +14,7 @@ narrow=$build/apps/narrow
 
 install_missing
 say "configure"
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DNARROW_TESTS=OFF -DNARROW_CUDA=OFF
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DNARROW_TESTS=OFF -DNARROW_CUDA=OFF -DNARROW_UNITY=ON
 say "build"
 cmake --build $build --target narrow_app -j "$(build_jobs)"
 

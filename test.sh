@@ -1,14 +1,34 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests. Can be repeated. Usage: ./test.sh [preset, default release]
+# Installs what is missing, builds, and runs the tests. Can be repeated.
+# Usage: ./test.sh [--all] [preset]     preset: release unless another one of CMakePresets.json is named
+#   --all   what CI runs: installs the packages of the optional parts first, builds them, and runs the slow tests as well
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/setup.sh
+options=()
+tests=(-LE slow)
+if [ "${1:-}" = --all ]; then
+  shift
+  needed_packages="$needed_packages $optional_packages"
+  tests=()
+  options+=(-DNARROW_MATPLOT=ON -DPython3_EXECUTABLE=/usr/bin/python3)
+  # Its sources, where they lie beside the project; else CMake fetches them.
+  if [ -e ../shared/matplotplusplus.tar.xz ]; then
+    mkdir -p build
+    tar -xf ../shared/matplotplusplus.tar.xz -C build
+    options+=("-DFETCHCONTENT_SOURCE_DIR_MATPLOTPLUSPLUS=$PWD/build/matplotplusplus")
+  fi
+  if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then options+=(-DNARROW_CUDA=ON); fi
+fi
+case "${1:-}" in
+  -*) echo "usage: ./test.sh [--all] [preset]" >&2; exit 2 ;;
+esac
 preset=${1:-release}
 
 install_missing
 say "configure ($preset)"
-cmake --preset "$preset"
+cmake --preset "$preset" "${options[@]}"
 say "build"
 cmake --build --preset "$preset" -j "$(build_jobs)"
 say "test"
-ctest --preset "$preset" -j "$(build_jobs)"
+ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"

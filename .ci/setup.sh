@@ -23,6 +23,13 @@ needed_packages="
   locales=path:/usr/share/i18n/locales/tr_TR
 "
 
+# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference.
+optional_packages="
+  clang=bin:clang++
+  python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
+  doxygen=bin:doxygen
+"
+
 is_there() {
   case "$1" in
     path:*) [ -e "${1#path:}" ] ;;

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "analysis/claims/claims.hpp"
+#include "analysis/experiments/attention_file.hpp"
 #include "analysis/experiments/operations.hpp"
-#include "analysis/recordings/attention_file.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <new>
 
+#include "analysis/experiments/attention_file.hpp"
 #include "analysis/experiments/attention_size.hpp"
 #include "analysis/framework/experiment.hpp"
-#include "analysis/recordings/attention_file.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/format/find_format.hpp"

@@ -10,7 +10,7 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "narrow/array/histogram.hpp"
-#include "narrow/base/find_data.hpp"
+#include "narrow/tensor/find_data.hpp"
 
 namespace analysis {
 

@@ -8,11 +8,11 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/base/find_data.hpp"
-#include "narrow/golden/product_types.hpp"
 #include "narrow/golden/instruction.hpp"
+#include "narrow/golden/product_types.hpp"
 #include "narrow/golden/share.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/find_data.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 

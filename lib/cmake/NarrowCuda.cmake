@@ -1,7 +1,10 @@
-# CUDA, found or not: narrow_has_cuda, and narrow_cuda_text for the summary. A missing compiler is no error unless ON.
+# CUDA: narrow_has_cuda, and narrow_cuda_text for the summary. It takes minutes to compile: AUTO does where there is a GPU to
+# run it; a missing compiler is no error unless ON.
 set(narrow_has_cuda FALSE)
 if(NARROW_CUDA STREQUAL "OFF")
   set(narrow_cuda_text "off (NARROW_CUDA)")
+elseif(NARROW_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl)
+  set(narrow_cuda_text "off (no GPU here; NARROW_CUDA=ON compiles it all the same)")
 elseif(NARROW_SANITIZE AND NOT NARROW_CUDA STREQUAL "ON")
   set(narrow_cuda_text "off (sanitizers do not go through nvcc)")
 else()

@@ -2,7 +2,11 @@
 add_library(narrow_flags INTERFACE)
 target_compile_options(narrow_flags INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion>
+  # Where files are compiled together, names of one shadow those of its neighbours, and unnamed namespaces of a .cpp file look
+  # like those of a header.
+  $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<BOOL:${NARROW_UNITY}>,-Wno-shadow,-Wshadow>>
+  $<$<AND:$<BOOL:${NARROW_UNITY}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>
   # g++ 12 warns of overlapping copies inside std::string that are none (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   # g++ 13 takes a reference into a table for one into the name that was looked up.

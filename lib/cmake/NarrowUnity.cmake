@@ -7,9 +7,6 @@ function(narrow_unity target size)
   endif()
   get_target_property(sources ${target} SOURCES)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # Unnamed namespaces of a .cpp file look like those of a header then, and names of one file shadow those of its neighbours.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>
-                                           $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
   foreach(source IN LISTS sources)
     if(NOT source MATCHES "\\.cpp$")
       continue()

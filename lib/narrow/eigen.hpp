@@ -1,5 +1,9 @@
 // Number<F> as an Eigen scalar: products, norms and factorisations with a rounding after every operation. And for real
 // work: matrices and arrays of float rounded to a format, and added, multiplied and fused with one rounding an element.
+//
+//   using Half = Number<"fp16"_fmt>;
+//   const Eigen::Matrix<Half, 2, 2> m = Eigen::Matrix<Half, 2, 2>::Constant(Half(0.1F));
+//   const Eigen::Matrix<Half, 2, 2> product = m * m;  // every operation rounds
 #pragma once
 
 #include <Eigen/Core>
@@ -11,6 +15,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 
+// What Eigen asks of a scalar.
 template <narrow::Format F>
 struct Eigen::NumTraits<narrow::Number<F>> : Eigen::GenericNumTraits<narrow::Number<F>> {
   using Number = narrow::Number<F>;

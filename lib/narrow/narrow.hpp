@@ -1,4 +1,7 @@
 // The whole library but Eigen and fmt support (narrow/eigen.hpp, narrow/fmt.hpp), CUDA and pictures.
+//
+//   static_assert(round_to(0.1F, "fp16"_fmt) == 0.0999755859375F);
+//   const std::string all_digits = to_decimal(encode(0.1F, "e4m3"_fmt), "e4m3"_fmt);  // 0.1015625
 #pragma once
 
 #include "narrow/arith/arith.hpp"

@@ -1,4 +1,4 @@
-#include "narrow/base/find_data.hpp"
+#include "narrow/tensor/find_data.hpp"
 
 #include <doctest/doctest.h>
 

@@ -13,7 +13,7 @@
 using narrow::DelayedState;
 using narrow::TeDelayedScaling;
 
-using test::infinite;
+using test::infinity;
 using test::nan_value;
 
 namespace {
@@ -80,7 +80,7 @@ TEST_CASE("scale: the margin divides by a power of two and backward uses the ran
 }
 
 TEST_CASE("scale: an amax of zero or Inf or NaN keeps the old scale") {
-  for (const float bad : {0.0f, infinite, nan_value}) {
+  for (const float bad : {0.0f, infinity, nan_value}) {
     CAPTURE(bad);
     CHECK(scale_after({.most_recent = true}, {bad}) == 1);
     CHECK(scale_after({.most_recent = true}, {2, bad}) == 224);
@@ -96,13 +96,13 @@ TEST_CASE("scale: a NaN in the history is ignored by max") {
 
 TEST_CASE("scale: an Inf freezes the scale until it has left the window") {
   const TeDelayedScaling policy{.history = 4};
-  CHECK(scale_after(policy, {2, infinite}) == 224);
-  CHECK(scale_after(policy, {2, infinite, 7}) == 224);
-  CHECK(scale_after(policy, {2, infinite, 7, 7}) == 224);
-  CHECK(scale_after(policy, {2, infinite, 7, 7, 7}) == 224);  // three steps after the Inf it still is one of four
-  CHECK(scale_after(policy, {2, infinite, 7, 7, 7, 7}) == 64);
+  CHECK(scale_after(policy, {2, infinity}) == 224);
+  CHECK(scale_after(policy, {2, infinity, 7}) == 224);
+  CHECK(scale_after(policy, {2, infinity, 7, 7}) == 224);
+  CHECK(scale_after(policy, {2, infinity, 7, 7, 7}) == 224);  // three steps after the Inf it still is one of four
+  CHECK(scale_after(policy, {2, infinity, 7, 7, 7, 7}) == 64);
   std::vector<float> long_run(1025, 7.0f);
-  long_run[0] = infinite;
+  long_run[0] = infinity;
   CHECK(scale_after({}, {long_run.begin(), long_run.end() - 1}) == 1);
   CHECK(scale_after({}, long_run) == 64);
 }
@@ -130,7 +130,7 @@ TEST_CASE("scale: the ring of delayed scaling equals the rolled rows of the defi
       std::vector<float> amaxes;
       for (std::uint64_t i = 0; i < test::scaled(400); ++i) {
         const std::uint64_t r = test::mix(i);
-        const float special[] = {0, infinite, nan_value};
+        const float special[] = {0, infinity, nan_value};
         amaxes.push_back(r % 5 == 0 ? special[r / 5 % 3] : static_cast<float>(r % 1000 + 1));
         REQUIRE(scale_after(policy, amaxes) == slow_scale(policy, amaxes));
         if (amaxes.size() > 40) amaxes.erase(amaxes.begin());

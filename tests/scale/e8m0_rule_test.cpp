@@ -10,7 +10,7 @@
 using narrow::e8m0_scale;
 using narrow::ScaleRule;
 
-using test::infinite;
+using test::infinity;
 using test::nan_value;
 
 namespace {
@@ -77,15 +77,15 @@ TEST_CASE("scale: zero and Inf and NaN give the scale that each rule says") {
   for (const ScaleRule rule :
        {ScaleRule::ocp_floor, ScaleRule::torchao_ceil, ScaleRule::torchao_even, ScaleRule::torchao_rceil}) {
     CHECK(code(0, rule) == 0);
-    CHECK(code(infinite, rule) == 255);
+    CHECK(code(infinity, rule) == 255);
     CHECK(code(nan_value, rule) == 255);
   }
   // TransformerEngine maps Inf to the largest scale, torchao to NaN: a real divergence.
   CHECK(code(0, ScaleRule::cuda_round_up) == 0);
-  CHECK(code(infinite, ScaleRule::cuda_round_up) == 254);
+  CHECK(code(infinity, ScaleRule::cuda_round_up) == 254);
   CHECK(code(nan_value, ScaleRule::cuda_round_up) == 255);
   CHECK(code(0, ScaleRule::deepgemm) == 105);  // 1e-4 / 448 rounded up is 2^-22
-  CHECK(code(infinite, ScaleRule::deepgemm) == 254);
+  CHECK(code(infinity, ScaleRule::deepgemm) == 254);
   CHECK(code(nan_value, ScaleRule::deepgemm) == 254);
   // Above 448 * 2^119.8 or so amax + half a last place is beyond the largest float.
   CHECK(code(std::numeric_limits<float>::max(), ScaleRule::torchao_even) == 255);

@@ -10,7 +10,7 @@
 #include "support/inputs.hpp"
 #include "support/scale.hpp"
 
-using test::infinite;
+using test::infinity;
 using test::nan_value;
 
 namespace {
@@ -20,7 +20,7 @@ constexpr float largest_float = std::numeric_limits<float>::max();
 TEST_CASE("scale: current scaling is the quotient and one where there is none") {
   CHECK(narrow::te_scale(2, 448, false) == 224);
   CHECK(narrow::te_scale(3, 448, false) == 448.0f / 3.0f);
-  for (const float amax : {0.0f, infinite, nan_value}) CHECK(narrow::te_scale(amax, 448, false) == 1);
+  for (const float amax : {0.0f, infinity, nan_value}) CHECK(narrow::te_scale(amax, 448, false) == 1);
   CHECK(narrow::te_scale(0x1p-149f, 448, false) == largest_float);
   CHECK(narrow::te_scale(0x1p-149f, 448, false, 0, 65504.0f) == 65504.0f);  // the largest value of an FP16 input
   CHECK(narrow::te_scale(1, 448, false, 4) == 112);                         // epsilon
@@ -39,10 +39,10 @@ TEST_CASE("scale: torchao divides in double and floors amax at 1e-12") {
   CHECK(narrow::torchao_scale(2, 448, false) == 224);
   CHECK(narrow::torchao_scale(0, 448, false) == 4.48e14f);
   CHECK(narrow::torchao_scale(1e-13f, 448, false) == 4.48e14f);
-  CHECK(narrow::torchao_scale(infinite, 448, false) == 0);
+  CHECK(narrow::torchao_scale(infinity, 448, false) == 0);
   CHECK(std::isnan(narrow::torchao_scale(nan_value, 448, false)));
   CHECK(narrow::torchao_scale(3, 448, true) == 128);
-  CHECK(narrow::torchao_scale(infinite, 448, true) == 0);
+  CHECK(narrow::torchao_scale(infinity, 448, true) == 0);
   CHECK(narrow::torchao_scale(3, 57344, true) == 16384);
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("scale: torchao's powers of two come from a logarithm in float and can
     CAPTURE(log2);
     const float power = std::ldexp(1.0f, log2);
     CHECK(narrow::detail::power_of_two_by_log2(power) == power);
-    CHECK(narrow::detail::power_of_two_by_log2(std::nextafter(power, infinite)) == power);
+    CHECK(narrow::detail::power_of_two_by_log2(std::nextafter(power, infinity)) == power);
     float x = power;
     for (int i = 1; i < 100; ++i) {
       x = std::nextafter(x, 0.0f);
@@ -73,7 +73,7 @@ TEST_CASE("scale: deepgemm gives the decode scale with amax at least 1e-4") {
   CHECK(narrow::deepgemm_decode_scale(std::nextafter(448.0f, 500.0f), 448, true) == 2);
   CHECK(narrow::deepgemm_decode_scale(449, 448, true) == 2);
   CHECK(narrow::deepgemm_decode_scale(0, 448, true) == 0x1p-22f);  // 1e-4 / 448 = 2.23e-7, just below 2^-22
-  CHECK(narrow::deepgemm_decode_scale(infinite, 448, true) == 0x1p127f);
+  CHECK(narrow::deepgemm_decode_scale(infinity, 448, true) == 0x1p127f);
   CHECK(narrow::deepgemm_decode_scale(nan_value, 448, true) == 0x1p127f);
   CHECK(std::isnan(narrow::deepgemm_decode_scale(nan_value, 448, false)));
 }
@@ -118,5 +118,5 @@ TEST_CASE("scale: immediate policies give the scale of the amax they see") {
   CHECK(scale(next(narrow::TeBlockScaling{}, {}, {false, 3})) == 128);
   CHECK(scale(next(narrow::TorchaoScaling{}, {}, {false, 2})) == 224);
   CHECK(scale(next(narrow::DeepGemmScaling{.ue8m0 = true}, {}, {false, 449})) == 0.5f);
-  CHECK(next(narrow::TorchaoScaling{}, {}, {false, infinite}).event == narrow::ScaleEvent::lost);
+  CHECK(next(narrow::TorchaoScaling{}, {}, {false, infinity}).event == narrow::ScaleEvent::lost);
 }

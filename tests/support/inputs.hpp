@@ -11,7 +11,7 @@
 
 namespace test {
 
-inline constexpr float infinite = std::numeric_limits<float>::infinity(), nan_value = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float infinity = std::numeric_limits<float>::infinity(), nan_value = std::numeric_limits<float>::quiet_NaN();
 
 // The splitmix64 step, written again: the tests share no code with base/random.hpp.
 constexpr std::uint64_t mix(std::uint64_t z) {

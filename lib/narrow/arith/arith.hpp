@@ -1,5 +1,9 @@
 // Arithmetic on codes of one format, correctly rounded in every mode: specials first, then exact, then one rounding.
 // NaN operands give NaN as the cast says (payload of the first), invalid operations the positive quiet NaN.
+//
+//   constexpr Format f = "e4m3"_fmt;
+//   static_assert(decode(add(encode(1.0F, f), encode(0.0625F, f), f), f) == 1);  // 1.0625 is a tie: to even
+//   static_assert(compare(encode(1.0F, f), encode(2.0F, f), f) < 0);
 #pragma once
 
 #include <compare>
@@ -109,6 +113,7 @@ constexpr std::partial_ordering compare(Code a, Code b, const Format& f) noexcep
   return ordinal(a, f) <=> ordinal(b, f);
 }
 
+// The other sign, and none.
 constexpr Code negate(Code a, const Format& f) noexcept {
   if (!f.has_sign) return f.has_nan() ? f.nan_code() : a;
   if (f.twos_complement) return a == f.sign_mask() ? f.max_code() : (0 - a) & f.code_mask();

@@ -1,4 +1,7 @@
 // Sums, products, quotients and roots of finite values, exact or cut so far down that no rounding can tell.
+//
+//   constexpr Unpacked third = unpack(encode(3.0F, "fp16"_fmt), "fp16"_fmt);
+//   static_assert(round_exact(detail::exact_product(third, third), "fp16"_fmt) == encode(9.0F, "fp16"_fmt));
 #pragma once
 
 #include "narrow/round/round_exact.hpp"

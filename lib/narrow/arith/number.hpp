@@ -1,4 +1,7 @@
 // Number<F>: a value of one format with operators; every operation rounds once, to nearest even.
+//
+//   using Half = Number<"fp16"_fmt>;
+//   static_assert(Half(2048) + Half(1) == Half(2048));  // the last place of 2048 is 2
 #pragma once
 
 #include <concepts>
@@ -11,6 +14,7 @@
 
 namespace narrow {
 
+// A value of the format F.
 template <Format F>
 class Number {
   static_assert(F.is_valid());
@@ -79,6 +83,7 @@ class Number {
 
 }  // namespace narrow
 
+// Limits, as for the built-in types.
 template <narrow::Format F>
 struct std::numeric_limits<narrow::Number<F>> {
  private:

@@ -1,5 +1,10 @@
 // Casts over spans: the same bits as the scalar functions, for any number of threads and any split of the data.
 // threads = 0 uses the default (OMP_NUM_THREADS, else all CPUs). Wrong sizes and codes that do not fit throw Error.
+//
+//   std::vector<float> values = {0.1F, 1e-8F, 70000.0F};
+//   std::vector<std::uint16_t> codes(values.size());
+//   encode_array(values, "fp16"_fmt, {}, std::span(codes));         // 0x2E66, 0x0000, 0x7C00
+//   round_array(values, values, "bf16"_fmt, {.rounding = Rounding::stochastic}, /*seed=*/1);
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,8 @@
 // The same statistics for each block of a matrix: rows, 1 x N pieces of rows, N x N tiles; and how a number of the blocks
 // is distributed.
+//
+//   const std::vector<float> matrix(4 * 256, 1.0F);
+//   const std::vector<float> largest_of = block_amax(matrix, {.rows = 4, .cols = 256, .block_rows = 1, .block_cols = 128});
 #pragma once
 
 #include <functional>
@@ -35,6 +38,7 @@ struct Distribution {
   double min = 0, max = 0, mean = 0, deviation = 0;
   double p01 = 0, p10 = 0, p50 = 0, p90 = 0, p99 = 0;
 };
+// Of values in any order.
 Distribution distribution(std::vector<double> values);
 
 }  // namespace narrow

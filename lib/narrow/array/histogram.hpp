@@ -1,4 +1,8 @@
 // How often each binade occurs, by sign, in one pass; and what follows from it for any format at any power-of-two scale.
+//
+//   const std::vector<float> gradients = {1e-8F, -3e-6F, 2e-4F};
+//   const ExponentHistogram h = exponent_histogram(gradients);
+//   const HistogramShares lost = shares_from_histogram(h, {"fp16"_fmt, {}});  // without reading the data again
 #pragma once
 
 #include <array>
@@ -11,6 +15,7 @@
 
 namespace narrow {
 
+// How many values of each sign.
 struct SignCounts {
   std::uint64_t negative = 0, positive = 0;
   std::uint64_t total() const { return negative + positive; }
@@ -29,6 +34,7 @@ struct ExponentHistogram {
   void merge(const ExponentHistogram& other);
 };
 
+// One pass over the data.
 ExponentHistogram exponent_histogram(std::span<const float> data, int threads = 0);
 
 // A count known to lie between two bounds, which differ by the binades that a threshold cuts.
@@ -51,6 +57,7 @@ struct Fates {
   std::uint64_t total() const { return of[0] + of[1] + of[2] + of[3]; }
   void add(const Fates& other);
 };
+// What becomes of the values of each binade.
 struct BinadeFates {
   int min_exponent = ExponentHistogram::min_exponent;
   std::vector<Fates> binades;  // [0]: below 2^min_exponent, [k]: binade min_exponent + k - 1
@@ -74,9 +81,11 @@ struct ScaledFormat {
   FormatCast to;
   int scale_log2 = 0;
 };
+// Shares that were counted, not read from binades.
 struct ExactShares {
   std::uint64_t underflow = 0, subnormal = 0, overflow = 0;
 };
+// Both, of one pass.
 struct HistogramWithShares {
   ExponentHistogram histogram;
   std::vector<ExactShares> shares;  // in the order of the formats asked for

@@ -1,4 +1,8 @@
 // Codes of fewer than eight bits without gaps: low bits first, as .safetensors stores F4 and F6.
+//
+//   const std::vector<std::uint8_t> codes = {1, 2, 3};  // of e2m1: four bits each
+//   std::vector<std::uint8_t> packed(packed_size(codes.size(), 4));
+//   pack_codes(codes, 4, packed);
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,8 @@
 // What a format does to data, counted in one pass for any number of formats: lost, subnormal, overflowed, and the error.
+//
+//   const std::vector<float> gradients = {1e-8F, -3e-6F, 2e-4F};
+//   const std::vector<FormatCast> formats = {{"fp16"_fmt, {}}, {"e5m2"_fmt, {}}};
+//   const Statistics s = statistics(gradients, formats, /*scale=*/1024);
 #pragma once
 
 #include <cstdint>
@@ -10,6 +14,7 @@
 
 namespace narrow {
 
+// A format and how it is reached.
 struct FormatCast {
   Format format;
   Cast cast = {};
@@ -58,6 +63,7 @@ struct FormatStatistics {
   double clipped_sqnr_db() const;
 };
 
+// What was asked of the data: the input once, and a row for each format.
 struct Statistics {
   InputStatistics input;
   std::vector<FormatStatistics> formats;
@@ -67,6 +73,7 @@ struct Statistics {
   void merge(const Statistics& next);
 };
 
+// One pass over the data for all formats, in blocks of fixed size: the same for any number of threads.
 Statistics statistics(std::span<const float> data, std::span<const FormatCast> formats, double scale = 1,
                       std::uint64_t seed = 0, int threads = 0);
 Statistics statistics(std::span<const double> data, std::span<const FormatCast> formats, double scale = 1,

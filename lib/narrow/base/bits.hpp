@@ -1,4 +1,7 @@
 // Integers as rows of bits: the 128-bit integer and bit lengths. Knows nothing of number formats.
+//
+//   static_assert(bit_length(std::uint64_t{10}) == 4);
+//   static_assert(low_mask(3) == 7);
 #pragma once
 
 #include <bit>
@@ -11,6 +14,7 @@
 
 namespace narrow {
 
+// The widest integer of the arithmetic.
 __extension__ typedef unsigned __int128 U128;
 
 // floor(log2 x) + 1, and 0 for 0.

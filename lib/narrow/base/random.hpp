@@ -1,4 +1,6 @@
 // Counter-based random bits: a pure function of (seed, index), so that any thread, split or device agrees.
+//
+//   const std::uint64_t of_element_7 = random_bits(/*seed=*/1, /*index=*/7);  // the same on every thread and device
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t z) noexcept {
   return z ^ (z >> 31);
 }
 
+// Bits number `index` of the stream `seed`.
 constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t index) noexcept {
   return mix_bits(seed + index * 0x9E3779B97F4A7C15ull);
 }

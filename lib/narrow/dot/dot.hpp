@@ -1,4 +1,8 @@
 // One dot product as a model computes it, and the exact one rounded once.
+//
+//   const DotModel& hopper = *find_dot_model("hopper.wgmma.f32.e4m3.e4m3");
+//   const std::vector<Code> a(64, encode(1.0F, "e4m3"_fmt)), b(64, encode(0.5F, "e4m3"_fmt));
+//   const Code sum = dot(hopper, a, b, /*c=*/0);  // a code of fp32: 32
 #pragma once
 
 #include <span>

@@ -1,4 +1,11 @@
 // A matrix product as a machine computes it: D = A B + C on codes, for any model and plan.
+//
+//   const DotModel& ampere = *find_dot_model("ampere.mma.f32.f16.f16.k16");
+//   const std::vector<std::uint16_t> a(2 * 16, 0x3C00), b(16 * 2, 0x3C00);
+//   std::vector<std::uint32_t> d(2 * 2);
+//   gemm(ampere, parse_plan("chain"), MatrixView<const std::uint16_t>{a.data(), 2, 16},
+//        MatrixView<const std::uint16_t>{b.data(), 16, 2}, MatrixView<const std::uint32_t>{},
+//        MatrixView<std::uint32_t>{d.data(), 2, 2});
 #pragma once
 
 #include <cstddef>
@@ -52,6 +59,7 @@ struct CodeMatrix {
   }
 };
 
+// A view of one width as one of any.
 template <class U>
 CodeMatrix code_matrix(const MatrixView<U>& view) noexcept {
   static_assert(std::is_unsigned_v<std::remove_const_t<U>>, "codes are unsigned integers");
@@ -66,6 +74,7 @@ struct OperandScales {
   std::size_t outer = 0, inner = 0;
 };
 
+// What a product has beside its operands.
 struct GemmOptions {
   float alpha = 1, beta = 1;             // D = alpha * (A B) + beta * C
   std::optional<Format> output = {};     // D's format; the accumulator's when not given
@@ -98,6 +107,7 @@ void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const Co
 void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
           MatrixView<std::uint8_t> d, const GemmOptions& options = {});
 
+// The same for views of any widths.
 template <class A, class B, class C, class D>
 void gemm(const DotModel& model, const Plan& plan, const MatrixView<A>& a, const MatrixView<B>& b, const MatrixView<C>& c,
           const MatrixView<D>& d, const GemmOptions& options = {}) {

@@ -1,4 +1,7 @@
 // What a tensor core does, as a row of numbers: formats, products per step, bits kept, how the result is rounded.
+//
+//   for (const DotModel& m : dot_models())
+//     if (m.generation == Generation::hopper) std::printf("%.*s\n", int(m.name.size), m.name.letters);
 #pragma once
 
 #include <cstddef>
@@ -12,9 +15,11 @@
 
 namespace narrow {
 
+// GPUs, and sums in software.
 enum class Generation : std::uint8_t {
   volta, turing, ampere, ada, hopper, blackwell, rtx_blackwell, cdna1, cdna2, cdna3, software
 };
+// What executes the instruction; for software the order of a sum.
 enum class Unit : std::uint8_t { mma, wgmma, tcgen05, mfma, fma, muladd, pairwise, kahan };
 
 // How the products of a step and the addend c become the result. Names of numbers below: L = products_per_step,
@@ -44,6 +49,7 @@ enum class Evidence : std::uint8_t {
   assumed,    // by analogy
   by_definition  // no claim about a machine: IEEE operations in a stated order
 };
+// How many classes there are.
 inline constexpr int evidence_count = 5;
 
 // A short text inside a row, so that rows can be made at compile time.
@@ -69,6 +75,7 @@ struct DotType {
   Format format;
 };
 
+// One arithmetic: a row of the table with its name.
 struct DotModel {
   ModelName name;
   Generation generation = Generation::software;
@@ -105,6 +112,7 @@ constexpr bool same_arithmetic(const DotModel& x, const DotModel& y) noexcept {
          (!by_instruction || x.instruction_k == y.instruction_k);
 }
 
+// The words of names: "hopper", "wgmma", "measured".
 constexpr std::string_view generation_name(Generation g) noexcept {
   constexpr std::string_view names[] = {"volta",         "turing", "ampere", "ada",   "hopper",  "blackwell",
                                         "rtx-blackwell", "cdna1",  "cdna2",  "cdna3", "software"};

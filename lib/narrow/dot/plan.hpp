@@ -1,4 +1,7 @@
 // In which order the products of a matrix product are added: how K is cut into chains and how their results are joined.
+//
+//   const Plan plan = parse_plan("split:1408,pairwise");
+//   const std::string text = plan_text(plan);  // what parse_plan reads
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 
 namespace narrow {
 
+// How K becomes chains.
 enum class SumOrder : std::uint8_t {
   chain,    // one accumulator, ascending k
   promote,  // a new chain every `length` of K, its result added to a running sum in FP32
@@ -18,6 +22,7 @@ enum class SumOrder : std::uint8_t {
   even,     // `length` contiguous parts as even as whole runs allow; those joined first are the longer ones
   stream_k  // `length` workers share all tiles evenly: the cuts of K depend on the tile of the output
 };
+// In which order the results of chains are added.
 enum class Join : std::uint8_t { in_order, pairwise, reversed };
 
 // How operands reach the multiplier where they have more bits than it takes (FP32 words for TF32).
@@ -27,6 +32,7 @@ enum class Operands : std::uint8_t {
   nearest_away   // as cvt.rna does
 };
 
+// An order of summation as a value; parse_plan reads its text.
 struct Plan {
   SumOrder order = SumOrder::chain;
   int length = 0;

@@ -1,4 +1,7 @@
 // Kernel forensics: which models and plans turn A, B and C into this D, bit for bit; else what D is, and where it differs.
+//
+//   ValidateRequest request;  // A, B, C and the D that a kernel gave
+//   request.plan = parse_plan("chain");
 #pragma once
 
 #include <array>
@@ -10,6 +13,7 @@
 
 namespace narrow {
 
+// A model and a plan, and how far they come.
 struct Candidate {
   const DotModel* model = nullptr;
   Plan plan = {};
@@ -24,6 +28,7 @@ struct ProductBatch {
   std::size_t a = 0, b = 0, c = 0, d = 0;
 };
 
+// The operands, the result in question, and what is known of its making.
 struct ValidateRequest {
   CodeMatrix a, b, c, d;                     // of the first item; c may be empty, or one row for all (pitch 0)
   Format a_format, b_format, d_format;
@@ -52,6 +57,7 @@ struct TellingTest {
   std::vector<Answer> answers;               // at least two; the likeliest candidate's first
 };
 
+// What explains D, or what is known of the difference.
 struct ValidateResult {
   bool exact = false;
   // All that give these bits, the likeliest first: the newest generation that fits, the simplest plan. Where none does: the

@@ -1,10 +1,15 @@
 // From a code to its value: class, fields, and the exact value as a double.
+//
+//   static_assert(decode(0x2E66, "fp16"_fmt) == 0.0999755859375);
+//   static_assert(classify(0x0001, "fp16"_fmt) == ValueClass::subnormal);
+//   static_assert(largest("e4m3"_fmt) == 448);
 #pragma once
 
 #include "narrow/format/format.hpp"
 
 namespace narrow {
 
+// What kind of value a code has.
 enum class ValueClass : std::uint8_t { zero, subnormal, normal, inf, nan };
 
 // A finite value is (-1)^negative * significand * 2^exponent; significand and exponent are 0 for Inf and NaN.
@@ -20,6 +25,7 @@ struct Unpacked {
   constexpr bool is_finite() const noexcept { return !is_nan() && !is_inf(); }
 };
 
+// Questions about a code.
 constexpr bool is_negative(Code code, const Format& f) noexcept { return (code & f.sign_mask()) != 0; }
 
 // The code without its sign: for two's complement the absolute value.
@@ -28,6 +34,7 @@ constexpr Code magnitude_of(Code code, const Format& f) noexcept {
   return code & f.magnitude_mask();
 }
 
+// Whether the code is a NaN.
 constexpr bool is_nan(Code code, const Format& f) noexcept {
   switch (f.specials) {
     case Specials::inf_and_nan: return (code & f.magnitude_mask()) > f.infinity_code();
@@ -37,10 +44,12 @@ constexpr bool is_nan(Code code, const Format& f) noexcept {
   }
   return false;
 }
+// Whether the code is an infinity.
 constexpr bool is_inf(Code code, const Format& f) noexcept {
   return f.has_infinity() && (code & f.magnitude_mask()) == f.infinity_code();
 }
 
+// Sign, significand and exponent of a code.
 constexpr Unpacked unpack(Code code, const Format& f) noexcept {
   Unpacked u;
   u.negative = is_negative(code, f);
@@ -67,6 +76,7 @@ constexpr Unpacked unpack(Code code, const Format& f) noexcept {
   return u;
 }
 
+// The class alone.
 constexpr ValueClass classify(Code code, const Format& f) noexcept { return unpack(code, f).value_class; }
 
 // (-1)^negative * significand * 2^exponent as a double; the value must be one that double holds.
@@ -129,6 +139,7 @@ constexpr T in_carrier(double x) noexcept {
 
 // The limits of a format as values.
 constexpr double largest(const Format& f) noexcept { return decode(f.max_code(), f); }
+// The most negative finite value; 0 in formats without sign.
 constexpr double lowest(const Format& f) noexcept { return decode(f.max_code(true), f); }
 constexpr double smallest_normal(const Format& f) noexcept {
   return f.is_integer() ? compose(false, 1, f.min_quantum_exponent()) : compose(false, 1, f.min_exponent());

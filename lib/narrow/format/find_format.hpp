@@ -1,4 +1,7 @@
 // From a name to a format: the table, its aliases, and any "eXmY", "eXmYfn", "eXmYf". Letter case does not matter.
+//
+//   static_assert(find_format("bfloat16") == "bf16"_fmt);
+//   static_assert(!find_format("fp8"));  // names no format: e4m3 or e5m2?
 #pragma once
 
 #include <optional>
@@ -69,6 +72,7 @@ constexpr const NamedFormat* find_row(std::string_view name) noexcept {
   return nullptr;
 }
 
+// Empty when there is none.
 constexpr std::optional<Format> find_format(std::string_view name) noexcept {
   for (const NamedFormat& row : format_table)
     if (detail::is_called(row, name)) return row.format;

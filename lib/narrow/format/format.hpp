@@ -1,4 +1,7 @@
 // What a code means: a number format as a small value. Every limit is derived; how values are rounded is not here.
+//
+//   constexpr Format half{5, 10, 15};
+//   static_assert(half.width() == 16 && half.max_exponent() == 15);
 #pragma once
 
 #include "narrow/base/bits.hpp"

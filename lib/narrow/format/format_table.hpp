@@ -1,4 +1,6 @@
 // The list of formats. Adding a format is adding a row: limits, tests, program and documentation follow from it.
+//
+//   for (const NamedFormat& row : format_table) std::printf("%.*s\n", int(row.name.size()), row.name.data());
 #pragma once
 
 #include <string_view>
@@ -7,6 +9,7 @@
 
 namespace narrow {
 
+// A row: the format, its names and where it is defined.
 struct NamedFormat {
   std::string_view name;
   Format format;
@@ -14,6 +17,7 @@ struct NamedFormat {
   std::string_view source;
 };
 
+// All rows, in the order in which the program lists them.
 inline constexpr NamedFormat format_table[] = {
     {"fp64", ieee(11, 52), "float64 double binary64 f64", "IEEE 754-2019 binary64"},
     {"fp32", ieee(8, 23), "float32 float single binary32 f32", "IEEE 754-2019 binary32"},

@@ -1,4 +1,7 @@
 // Codes in the order of their values: neighbours and distances in units of the last place.
+//
+//   static_assert(next_up(encode(1.0F, "bf16"_fmt), "bf16"_fmt) == encode(1.0078125F, "bf16"_fmt));
+//   static_assert(ulp_distance(0x3C00, 0x3C05, "fp16"_fmt) == 5);
 #pragma once
 
 #include "narrow/format/decode.hpp"
@@ -12,6 +15,7 @@ constexpr std::int64_t ordinal(Code code, const Format& f) noexcept {
   return is_negative(code, f) ? -magnitude : magnitude;
 }
 
+// The code at that place; the other way round.
 constexpr Code from_ordinal(std::int64_t ordinal, const Format& f) noexcept {
   const bool negative = ordinal < 0;
   return f.with_sign(static_cast<Code>(negative ? -ordinal : ordinal), negative);
@@ -27,6 +31,7 @@ constexpr Code next_up(Code code, const Format& f) noexcept {
   return place == -1 ? f.zero_code(true) : from_ordinal(place + 1, f);
 }
 
+// The next smaller value.
 constexpr Code next_down(Code code, const Format& f) noexcept {
   if (is_nan(code, f)) return code;
   const Code bottom = f.has_infinity() ? f.infinity_code(true) : f.max_code(true);

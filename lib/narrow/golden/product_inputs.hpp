@@ -1,4 +1,6 @@
 // Inputs for whole products by number, the same on every machine: roughly normal values, rounded into the format.
+//
+//   const Code third_of_a = product_code(/*seed=*/1, /*matrix=*/0, /*index=*/2, "fp16"_fmt);
 #pragma once
 
 #include "narrow/base/random.hpp"

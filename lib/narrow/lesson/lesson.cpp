@@ -12,8 +12,8 @@
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/plot/draw.hpp"
-#include "narrow/base/find_data.hpp"
 #include "narrow/report/table_writers.hpp"
+#include "narrow/tensor/find_data.hpp"
 #include "narrow/text/text.hpp"
 
 namespace lesson {

@@ -128,7 +128,7 @@ inline void add_point(narrow::report::Series& series, double x, double y) {
 // "0 01111 0000000000": the fields of a code, those that the format has.
 std::string fields(narrow::Code code, const narrow::Format& format);
 
-// The path of a file in data/, found as narrow/base/find_data.hpp says. Throws narrow::Error that says where it
+// The path of a file in data/, found as narrow/tensor/find_data.hpp says. Throws narrow::Error that says where it
 // looked.
 std::string data_file(std::string_view name);
 

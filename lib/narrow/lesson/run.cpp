@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "narrow/base/error.hpp"
-#include "narrow/base/find_data.hpp"
 #include "narrow/base/process.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/find_data.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace lesson {

@@ -21,8 +21,7 @@ std::string first_line(std::string_view text) {
   return line;
 }
 
-std::string draw_by_gnuplot(const Plot& plot, PictureKind kind, double scale) {
-  const std::string script = gnuplot_script(lay_out(plot), kind, scale);
+std::string run_gnuplot(const Plot& plot, PictureKind kind, const std::string& script) {
   Finished ran = run_process({"gnuplot", "--default-settings", "-"}, script, limit_seconds);
   const bool whole =
       kind == PictureKind::png ? ran.out.starts_with("\x89PNG") : ran.out.find("</svg>") != std::string::npos;
@@ -54,7 +53,9 @@ PlotBackend parse_backend(std::string_view name) {
 
 std::string why_not(PictureKind kind, const DrawOptions& options) {
   switch (chosen(kind, options.backend)) {
-    case PlotBackend::matplot: return matplot_fault();
+    case PlotBackend::matplot:
+      if (const std::string fault = matplot_fault(); !fault.empty()) return fault;
+      return is_on_path("gnuplot") ? "" : no_gnuplot;  // it draws by gnuplot as well
     case PlotBackend::own:
       return kind == PictureKind::svg ? "" : "the own writer knows SVG only; install gnuplot for PNG";
     default: return is_on_path("gnuplot") ? "" : no_gnuplot;
@@ -65,9 +66,9 @@ std::string draw(const Plot& plot, PictureKind kind, const DrawOptions& options)
   if (const std::string fault = why_not(kind, options); !fault.empty())
     throw Error("no picture of " + plot.name + ": " + fault);
   switch (chosen(kind, options.backend)) {
-    case PlotBackend::matplot: return draw_by_matplot(lay_out(plot), kind);
+    case PlotBackend::matplot: return run_gnuplot(plot, kind, matplot_script(lay_out(plot), kind, options.png_scale));
     case PlotBackend::own: return to_svg_file(lay_out(plot));
-    default: return draw_by_gnuplot(plot, kind, options.png_scale);
+    default: return run_gnuplot(plot, kind, gnuplot_script(lay_out(plot), kind, options.png_scale));
   }
 }
 

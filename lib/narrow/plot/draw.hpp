@@ -1,4 +1,7 @@
 // From a plot specification to the bytes of a picture, by whatever is there to draw with.
+//
+//   report::Plot plot{.name = "line", .title = "A line", .panels = {{.series = {{.x = {0, 1}, .y = {0, 1}}}}}};
+//   const std::string svg = plot::draw(plot, plot::PictureKind::svg, {.backend = plot::PlotBackend::own});
 #pragma once
 
 #include <cstdint>
@@ -10,13 +13,16 @@
 
 namespace narrow::plot {
 
+// The kinds of file.
 enum class PictureKind : std::uint8_t { png, svg };
 
-// automatic: gnuplot, else Matplot++ where it was built in, else (for SVG only) the library's own writer.
+// automatic: gnuplot, else (for SVG only) the library's own writer. Matplot++, where it was built in, is for those who
+// ask for it: it needs gnuplot as well and draws the same layout.
 enum class PlotBackend : std::uint8_t { automatic, gnuplot, matplot, own };
 
 PlotBackend parse_backend(std::string_view name);  // throws Error with what is accepted
 
+// What is drawn with, and how large.
 struct DrawOptions {
   PlotBackend backend = PlotBackend::automatic;
   double png_scale = 2;  // pixels of the PNG for one of the layout

@@ -20,30 +20,6 @@ std::string rgb(const Paint& paint) {
 
 char digit(int value) { return static_cast<char>('0' + value); }
 
-// Letters and blanks as they are, every other byte by its octal number, which a text in double quotes allows: nothing
-// is left that could end the text, be replaced in it (`..`, $, @) or be read as a comment, and no digit that a number
-// before it (\072 reads a fourth) would take. A backslash in front makes a letter of a sign of gnuplot's enhanced text.
-std::string text_of(const TextShape& t) {
-  std::string out = "\"";
-  const auto put = [&](std::string_view bytes) {
-    for (const char c : bytes) {
-      const auto byte = static_cast<unsigned char>(c);
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ';
-      if (plain) out += c;
-      else out += {'\\', digit(byte >> 6), digit(byte >> 3 & 7), digit(byte & 7)};
-    }
-  };
-  for (const TextRun& run : text_runs(t.text)) {
-    if (run.level != 0) put(run.level > 0 ? "^{" : "_{");
-    for (const char c : run.text) {
-      if (std::string_view("\\^_{}@&~").find(c) != std::string_view::npos) put("\\");
-      put({&c, 1});
-    }
-    if (run.level != 0) put("}");
-  }
-  return out + "\"";
-}
-
 int point_type(Marker marker) {
   switch (marker) {
     case Marker::square: return 5;
@@ -94,10 +70,8 @@ class Script {
         " lw 1.5 lc rgb " + with_alpha(m.fill, m.opacity));
   }
   void operator()(const TextShape& t) {
-    const char* side = t.anchor == Anchor::left ? "left" : t.anchor == Anchor::middle ? "center" : "right";
-    labels += "set label " + std::to_string(++labels_) + " " + text_of(t) + " at first " + places(t.at.x) + "," +
-              places(t.at.y) + " " + side + (t.turned != 0 ? " rotate by " + places(t.turned) : "") + " font '" +
-              (t.bold ? ":Bold" : "") + "," + places(font_points * t.size) + "' tc rgb " + rgb(t.fill) + " front\n";
+    labels += "set label " + std::to_string(++labels_) + " " + gnuplot_text(t) + " at first " + places(t.at.x) + "," +
+              places(t.at.y) + " " + gnuplot_label_style(t, font_points) + " front\n";
   }
 
  private:
@@ -125,23 +99,55 @@ class Script {
 
 }  // namespace
 
-std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale) {
+// Letters and blanks as they are, every other byte by its octal number, which a text in double quotes allows: nothing
+// is left that could end the text, be replaced in it (`..`, $, @) or be read as a comment, and no digit that a number
+// before it (\072 reads a fourth) would take. A backslash in front makes a letter of a sign of gnuplot's enhanced text.
+std::string gnuplot_text(const TextShape& t) {
+  std::string out = "\"";
+  const auto put = [&](std::string_view bytes) {
+    for (const char c : bytes) {
+      const auto byte = static_cast<unsigned char>(c);
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ';
+      if (plain) out += c;
+      else out += {'\\', digit(byte >> 6), digit(byte >> 3 & 7), digit(byte & 7)};
+    }
+  };
+  for (const TextRun& run : text_runs(t.text)) {
+    if (run.level != 0) put(run.level > 0 ? "^{" : "_{");
+    for (const char c : run.text) {
+      if (std::string_view("\\^_{}@&~").find(c) != std::string_view::npos) put("\\");
+      put({&c, 1});
+    }
+    if (run.level != 0) put("}");
+  }
+  return out + "\"";
+}
+
+std::string gnuplot_label_style(const TextShape& t, double font_points) {
+  const char* side = t.anchor == Anchor::left ? "left" : t.anchor == Anchor::middle ? "center" : "right";
+  return side + (t.turned != 0 ? " rotate by " + places(t.turned) : "") + " font '" + (t.bold ? ":Bold" : "") + "," +
+         places(font_points * t.size) + "' tc rgb " + rgb(t.fill);
+}
+
+std::string gnuplot_terminal(const Scene& scene, PictureKind kind, double scale) {
   const bool png = kind == PictureKind::png;
   const double grow = png ? scale : 1;
   const std::string size = places(std::floor(scene.width * grow)) + "," + places(std::floor(scene.height * grow));
-  std::string out = "set encoding utf8\n";
-  if (png)
-    out += "set terminal pngcairo size " + size + " fontscale " + places(grow) + " linewidth " + places(grow) +
-           " pointscale " + places(grow) + " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF'\n";
-  else
-    out += "set terminal svg size " + size +
-           " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF' dashlength 0.6\n";
+  const char* font = " font 'DejaVu Sans,12' enhanced rounded background '#FFFFFF'";
+  if (!png) return "set terminal svg size " + size + font + " dashlength 0.6";
+  return "set terminal pngcairo size " + size + " fontscale " + places(grow) + " linewidth " + places(grow) +
+         " pointscale " + places(grow) + font;
+}
+
+double gnuplot_font_points(PictureKind kind) { return kind == PictureKind::png ? 0.75 : 1; }
+
+std::string gnuplot_script(const Scene& scene, PictureKind kind, double scale) {
+  std::string out = "set encoding utf8\n" + gnuplot_terminal(scene, kind, scale) + "\n";
   out +=
       "unset border\nunset tics\nunset key\nset lmargin at screen 0\nset rmargin at screen 1\n"
       "set tmargin at screen 1\nset bmargin at screen 0\n";
   out += "set xrange [0:" + places(scene.width) + "]\nset yrange [" + places(scene.height) + ":0]\n";
-  // The cairo terminals count fonts in points of 1/72 inch and draw 96 pixels an inch; the SVG terminal counts pixels.
-  Script script(png ? 0.75 : 1);
+  Script script(gnuplot_font_points(kind));
   for (const Shape& shape : scene.shapes) std::visit(script, shape);
   if (script.plots.empty()) script(RectShape{{0, 0, scene.width, scene.height}, Role::paper, 1});
   return out + script.data + script.labels + script.plots + "\n";

@@ -1,16 +1,14 @@
-// Matplot++ as the pen: compiled only where CMake finds it. Places are those of the scene, as for gnuplot.
+// Matplot++ as the pen: it turns figures into commands for gnuplot, which the program runs itself: with a limit of time,
+// and with what gnuplot says when it fails. Places are those of the scene, as for the other pens.
 #include "narrow/plot/matplot.hpp"
 
+#include <matplot/backend/backend_interface.h>
 #include <matplot/matplot.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <cmath>
 
-#include "narrow/base/error.hpp"
+#include "narrow/plot/gnuplot.hpp"
 
 namespace narrow::plot {
 namespace {
@@ -33,9 +31,56 @@ const char* marker_spec(Marker marker) {
   }
 }
 
+// Where the commands of a figure go. Matplot++ would write to a pipe and not wait for the end of it.
+class Commands : public matplot::backend::backend_interface {
+ public:
+  Commands(const Scene& scene, PictureKind kind, double scale)
+      : width_(static_cast<unsigned>(scene.width)), height_(static_cast<unsigned>(scene.height)),
+        terminal_(gnuplot_terminal(scene, kind, scale)), format_(kind == PictureKind::png ? "pngcairo" : "svg") {}
+
+  std::string script = "set encoding utf8\n";
+
+  bool consumes_gnuplot_commands() override { return true; }
+  void run_command(const std::string& command) override {
+    if (command.starts_with("set output")) return;  // standard output is what is read
+    script += (command.starts_with("set terminal") ? terminal_ : command) + "\n";
+  }
+  void include_comment(const std::string&) override {}
+  bool is_interactive() override { return false; }
+  const std::string& output() override { return output_; }
+  const std::string& output_format() override { return format_; }
+  unsigned width() override { return width_; }
+  unsigned height() override { return height_; }
+  void width(unsigned) override {}
+  void height(unsigned) override {}
+  bool new_frame() override { return true; }
+  bool render_data() override { return true; }
+  bool supports_fonts() override { return true; }
+
+ private:
+  unsigned width_, height_;
+  std::string terminal_, format_, output_ = "-";
+};
+
+// Its own labels can neither be turned nor have a size between two whole points.
+class Text : public matplot::labels {
+ public:
+  Text(matplot::axes_type* axes, const TextShape& shape, double y, double points)
+      : labels(axes, {shape.at.x}, {y}, {shape.text}), shape_(shape), y_(y), points_(points) {}
+  std::string plot_string() override { return " '-' with labels " + gnuplot_label_style(shape_, points_); }
+  std::string data_string() override {
+    return "    " + matplot::num2str(shape_.at.x) + "  " + matplot::num2str(y_) + "  " + gnuplot_text(shape_) + "\ne\n";
+  }
+
+ private:
+  const TextShape& shape_;
+  double y_, points_;
+};
+
 class Pen {
  public:
-  Pen(const Scene& scene, matplot::axes_handle axes) : height_(scene.height), axes_(std::move(axes)) {}
+  Pen(const Scene& scene, PictureKind kind, matplot::axes_handle axes)
+      : height_(scene.height), points_(gnuplot_font_points(kind)), axes_(std::move(axes)) {}
 
   void operator()(const RectShape& r) const {
     const Box& b = r.box;
@@ -50,21 +95,15 @@ class Pen {
         .line_width(static_cast<float>(l.width));
   }
   void operator()(const MarkerShape& m) const {
+    const bool ring = m.marker == Marker::ring;
+    if (ring) (*this)(MarkerShape{m.points, Marker::circle, Role::paper, m.size, 1});  // hides the line
     const auto [x, y] = places(m.points);
     auto points = axes_->plot(x, y, marker_spec(m.marker));
     points->color(colour(m.fill, m.opacity)).marker_color(colour(m.fill, m.opacity));
-    points->marker_face(m.marker != Marker::ring).marker_size(static_cast<float>(m.size));
+    points->marker_face(!ring).marker_size(static_cast<float>(m.size));
   }
   void operator()(const TextShape& t) const {
-    using matplot::labels;
-    // It puts texts between double quotes as they are, where gnuplot runs what stands in backquotes.
-    std::string words = t.text;
-    for (char& c : words) c = c == '`' || c == '"' ? '\'' : c == '\\' ? '/' : c;
-    auto text = axes_->text(t.at.x, height_ - t.at.y, words);
-    text->font_size(static_cast<float>(0.75 * t.size)).color(colour(t.fill, 1));
-    text->alignment(t.anchor == Anchor::left     ? labels::left
-                    : t.anchor == Anchor::middle ? labels::center
-                                                 : labels::right);
+    axes_->emplace_object(std::make_shared<Text>(axes_.get(), t, height_ - t.at.y, points_));
   }
 
  private:
@@ -78,7 +117,7 @@ class Pen {
     axes_->fill(x, y)->color(colour(paint, opacity));
   }
 
-  double height_;
+  double height_, points_;
   matplot::axes_handle axes_;
 };
 
@@ -86,31 +125,20 @@ class Pen {
 
 std::string matplot_fault() { return ""; }
 
-std::string draw_by_matplot(const Scene& scene, PictureKind kind) {
-  const auto figure = matplot::figure(true);
-  figure->size(static_cast<unsigned>(scene.width), static_cast<unsigned>(scene.height));
-  figure->color("white");
+std::string matplot_script(const Scene& scene, PictureKind kind, double scale) {
+  const auto commands = std::make_shared<Commands>(scene, kind, scale);
+  const auto figure = std::make_shared<matplot::figure_type>(true);
+  figure->backend(commands);
   const auto axes = figure->current_axes();
   axes->position({0, 0, 1, 1});
   axes->xlim({0, scene.width});
   axes->ylim({0, scene.height});
   axes->axis(false);
   axes->hold(true);
-  const Pen pen(scene, axes);
+  const Pen pen(scene, kind, axes);
   for (const Shape& shape : scene.shapes) std::visit(pen, shape);
-
-  // It writes files only.
-  std::string path = (std::filesystem::temp_directory_path() / "narrow_plot_XXXXXX").string();
-  path += kind == PictureKind::png ? ".png" : ".svg";
-  const int file = mkstemps(path.data(), 4);
-  if (file < 0) throw Error("Matplot++: no temporary file can be made as '" + path + "'");
-  close(file);
-  figure->save(path);
-  std::ifstream picture(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(picture), {}};
-  unlink(path.c_str());
-  if (bytes.empty()) throw Error("Matplot++ wrote no picture");
-  return bytes;
+  figure->draw();
+  return commands->script;
 }
 
 }  // namespace narrow::plot

@@ -1,4 +1,4 @@
-// Matplot++, where CMake found it; elsewhere a reason why not.
+// Matplot++, where it was asked for (NARROW_MATPLOT); elsewhere a reason why not.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 namespace narrow::plot {
 
 std::string matplot_fault();  // empty when it is built in
-std::string draw_by_matplot(const Scene& scene, PictureKind kind);
+// What it has for gnuplot; the picture goes to standard output.
+std::string matplot_script(const Scene& scene, PictureKind kind, double scale);
 
 }  // namespace narrow::plot

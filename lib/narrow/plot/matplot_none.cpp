@@ -5,9 +5,9 @@
 namespace narrow::plot {
 
 std::string matplot_fault() {
-  return "this build has no Matplot++ (install it, then configure again: CMake finds it); gnuplot draws the same";
+  return "this build has no Matplot++ (configure with -DNARROW_MATPLOT=ON); gnuplot draws the same";
 }
 
-std::string draw_by_matplot(const Scene&, PictureKind) { throw Error(matplot_fault()); }
+std::string matplot_script(const Scene&, PictureKind, double) { throw Error(matplot_fault()); }
 
 }  // namespace narrow::plot

@@ -1,4 +1,8 @@
 // An answer as a picture, said as data: panels, axes, series, marks and rulers. Drawing it is the business of plot/.
+//
+//   const report::Series losses{.name = "loss", .draw = report::Draw::line, .x = {0, 1, 2}, .y = {2.3, 1.9, 1.7}};
+//   const report::Plot plot{.name = "loss", .title = "The loss falls", .panels = {{.series = {losses}}}};
+//   report::check(plot);
 #pragma once
 
 #include <cstdint>
@@ -17,11 +21,13 @@ enum class PlotColour : std::uint8_t { automatic, blue, orange, green, vermilion
 // histogram, which reach beyond the range of a double when they are written out.
 enum class AxisScale : std::uint8_t { linear, log2, log10, exponent_of_two };
 
+// A tick with words of its own.
 struct Tick {
   double at = 0;
   std::string text = {};
 };
 
+// One axis of a panel.
 struct Axis {
   std::string label = {};  // what is measured: "share of non-zero values"
   std::string unit = {};   // "%", "dB", "steps"; empty for a pure number
@@ -31,6 +37,7 @@ struct Axis {
   std::vector<Tick> ticks = {};              // not empty: these and no others
 };
 
+// How the numbers of a series are shown.
 enum class Draw : std::uint8_t {
   bars,  // from zero (on log axes: the foot) to y, centred on x: the binade [2^k, 2^(k+1)) has its middle at k + 0.5
   line,
@@ -62,6 +69,7 @@ struct CellScale {
   int digits = 2;  // significant digits of the number that stands in each cell
 };
 
+// Which axis a mark belongs to.
 enum class Along : std::uint8_t { x, y };
 
 // A line across the panel with a word at it: a threshold, an event. Along::x: vertical, at x = `at`.
@@ -84,14 +92,18 @@ struct RulerPart {
   double from = 0, to = 0;
   PlotColour colour = PlotColour::blue;
 };
+// A row of parts under a name.
 struct Ruler {
   std::string name = {};
   std::vector<RulerPart> parts = {};
 };
 
+// Where bars of several series stand.
 enum class BarLayout : std::uint8_t { grouped, stacked, overlaid };
+// Where the names of the series stand.
 enum class Legend : std::uint8_t { automatic, top_left, top_right, bottom_left, bottom_right, none };
 
+// One drawing area with its axes.
 struct Panel {
   std::string title = {};  // what differs from the other panels; empty when there is one
   Axis x = {}, y = {};

@@ -1,4 +1,7 @@
 // An answer as numbers: rows under typed columns, with what is needed to make them again. Writes nothing.
+//
+//   report::Table table{"lost", "What FP16 loses", {report::text_column("tensor"), report::fixed_column("lost", "%")}, {}, "", {}};
+//   table.add({std::string("head.weight"), 8.2});
 #pragma once
 
 #include <cstdint>
@@ -17,8 +20,10 @@ enum class NumberStyle : std::uint8_t {
   power_of_two,  // people read 2^-24 where the value is a power of two; CSV and JSON have the number with all its digits
 };
 
+// What the cells of a column hold.
 enum class ColumnKind : std::uint8_t { text, integer, real };
 
+// A heading, and how the cells below it are written.
 struct Column {
   std::string name;
   std::string unit;  // "%", "dB", "bytes"; empty when there is none
@@ -27,6 +32,7 @@ struct Column {
   int digits = 4;
 };
 
+// Columns by what their cells hold.
 Column text_column(std::string name);
 Column integer_column(std::string name, std::string unit = "");
 Column real_column(std::string name, std::string unit = "", int digits = 4);     // significant digits
@@ -39,6 +45,7 @@ using Cell = std::variant<std::monostate, std::string, std::int64_t, double>;
 // The parameters of a run in the order of their declaration, as text.
 using ParameterTexts = std::vector<std::pair<std::string, std::string>>;
 
+// Rows under columns.
 struct Table {
   std::string name;   // of its file: NAME.csv; letters, digits and _
   std::string title;  // one line for people

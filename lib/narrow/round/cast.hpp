@@ -1,4 +1,7 @@
 // How to lose bits: the policies of a conversion. A format says what a code means, a cast says what to do with the rest.
+//
+//   constexpr Cast stochastic{.rounding = Rounding::stochastic, .overflow = Overflow::saturate};
+//   static_assert(stochastic.subnormals == Subnormals::keep);
 #pragma once
 
 #include <cstdint>
@@ -19,12 +22,14 @@ enum class Rounding : std::uint8_t {
   stochastic        // up with a probability equal to the rest
 };
 
+// What becomes of a magnitude beyond the largest.
 enum class Overflow : std::uint8_t {
   to_special,      // Inf, else NaN (with the sign), else the largest finite value, where the mode rounds away from zero
   saturate,        // the largest finite value, also for Inf
   saturate_finite  // finite values saturate, Inf goes to the special (ONNX to e8m0; its tables for fnuz before 1.19)
 };
 
+// What becomes of values below the smallest normal one.
 enum class Subnormals : std::uint8_t {
   keep,
   flush_results,  // a result that is subnormal after rounding becomes zero with its sign
@@ -58,6 +63,7 @@ enum class NearZero : std::uint8_t {
   by_field_no_zero  // the same, and zero itself is NaN (ml_dtypes)
 };
 
+// All that a conversion decides; the plain one rounds to nearest even and keeps what it can.
 struct Cast {
   Rounding rounding = Rounding::nearest_even;
   Overflow overflow = Overflow::to_special;

@@ -1,4 +1,6 @@
 // From a code of one format to a code of another.
+//
+//   static_assert(convert(0x3F80, "bf16"_fmt, "fp16"_fmt) == 0x3C00);  // 1
 #pragma once
 
 #include "narrow/round/round_exact.hpp"

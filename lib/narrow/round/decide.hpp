@@ -1,4 +1,6 @@
 // Up or not: the one rounding decision, and the only switch over rounding modes.
+//
+//   static_assert(decide({}, false, /*kept_is_odd=*/true, std::uint64_t{1} << 63, false, 0));  // a tie
 #pragma once
 
 #include "narrow/base/bits.hpp"

@@ -1,4 +1,7 @@
 // The casts of real systems by name, bit for bit, NaN codes included. Evidence: data/conformance.
+//
+//   const Code by_cuda = encode(465.0F, "e4m3"_fmt, named_cast("cuda", "e4m3"_fmt));    // 448
+//   const Code by_torch = encode(465.0F, "e4m3"_fmt, named_cast("torch", "e4m3"_fmt));  // NaN
 #pragma once
 
 #include <string>
@@ -19,6 +22,7 @@ struct NamedCast {
   std::string_view what;
 };
 
+// The names that named_cast knows.
 inline constexpr std::string_view named_cast_systems[] = {"cuda",      "cuda-sat", "cuda-nosat", "torch",
                                                           "ml_dtypes", "onnx",     "onnx-nosat"};
 
@@ -44,6 +48,7 @@ inline constexpr Cast e8m0_onnx{.overflow = Overflow::saturate_finite,
 
 }  // namespace detail
 
+// A row for each system and format.
 inline constexpr NamedCast named_cast_table[] = {
     {"cuda", "fp16 bf16", "nearest_even toward_zero up down", detail::cuda_special, "cvt.{rn,rz}, __float2half_r{u,d}"},
     {"cuda", "tf32", "nearest_even toward_zero", detail::cuda_special, "cvt.{rn,rz}.tf32.f32"},

@@ -1,4 +1,6 @@
 // From an exact value to a code: cut, decide, and give overflow, underflow and the specials their codes.
+//
+//   static_assert(round_exact({false, 3, -1, false}, "fp16"_fmt) == 0x3E00);  // 3 * 2^-1
 #pragma once
 
 #include "narrow/base/bits.hpp"
@@ -120,6 +122,7 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
 
 }  // namespace detail
 
+// The code that an exact value becomes.
 constexpr Code round_exact(const Exact& x, const Format& f, const Cast& cast = {}, std::uint64_t random = 0) noexcept {
   return detail::round_significand(x.negative, x.significand, x.exponent, x.sticky, f, cast, random);
 }

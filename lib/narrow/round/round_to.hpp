@@ -1,4 +1,8 @@
 // Conversions from float and double: to a code (encode) and to the nearest value in the same carrier (round_to).
+//
+//   static_assert(encode(1e-8F, "fp16"_fmt) == 0);                           // lost
+//   static_assert(round_to(1e-8F * 1024, "fp16"_fmt) != 0);                  // kept by a loss scale
+//   static_assert(overflows(70000.0F, "fp16"_fmt));
 #pragma once
 
 #include <concepts>

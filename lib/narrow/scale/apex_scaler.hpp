@@ -1,4 +1,9 @@
 // NVIDIA Apex amp's LossScaler: halve on overflow, double after a window, never above 2^24.
+//
+//   const ApexScaler policy;
+//   ApexState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -9,6 +14,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct ApexState {
   double scale = 65536;
   std::int64_t unskipped = 0;
@@ -16,6 +22,7 @@ struct ApexState {
   friend bool operator==(const ApexState&, const ApexState&) = default;
 };
 
+// Its parameters, with the defaults of the framework.
 struct ApexScaler {
   using State = ApexState;
   static constexpr PolicyKind kind = PolicyKind::loss_scaler;
@@ -37,12 +44,14 @@ struct ApexScaler {
              {"growth-interval", &ApexScaler::growth_interval, ParameterKind::count, "scale_window"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const ApexScaler& p) {
   if (p.min > p.max)
     throw Error("apex: min " + detail::scale_text(p.min) + " is above max " + detail::scale_text(p.max));
 }
 inline ApexState initial(const ApexScaler& p) { return {std::min(p.max, p.init)}; }
 
+// One step.
 inline ApexState next(const ApexScaler& p, ApexState s, const Observation& seen) {
   const double before = s.scale;
   s.event = ScaleEvent::none;
@@ -59,6 +68,7 @@ inline ApexState next(const ApexScaler& p, ApexState s, const Observation& seen)
   s.event = s.scale == before ? ScaleEvent::at_maximum : ScaleEvent::grew;
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const ApexState& s) { return detail::to_float(s.scale); }
 inline std::string to_text(const ApexState& s) {
   return "scale " + detail::scale_text(s.scale) + ", unskipped " + std::to_string(s.unskipped);

@@ -1,5 +1,9 @@
 // Block formats as values: elements of a narrow format that share a scale within a block (MX, NVFP4, FP8 with scales of
 // a tensor, row or tile, block floating point), and their names.
+//
+//   const BlockFormat mx = require_block_format("mxfp8_e4m3");
+//   const std::vector<float> data(64, 3.0F);
+//   const BlockFormatStatistics s = block_format_statistics(data, 2, 32, mx);
 #pragma once
 
 #include <map>
@@ -34,6 +38,7 @@ struct BlockFormat {
   double bits_per_element() const noexcept;
 };
 
+// A row of the table: a name and what it stands for.
 struct BlockFormatRow {
   std::string_view name;
   BlockFormat format;  // with the rule that is taken when none is named
@@ -41,6 +46,7 @@ struct BlockFormatRow {
   std::string_view source;
 };
 
+// All rows.
 std::span<const BlockFormatRow> block_format_table();
 
 // "mxfp8_e4m3", "nvfp4:torchao_nvfp4", "bfp8x16" (8-bit two's complement, blocks of 16, shared exponent; 2 to 8 bits).
@@ -70,6 +76,7 @@ struct ScaleSpread {
   void merge(const ScaleSpread& next);
 };
 
+// What a block format does to data.
 struct BlockFormatStatistics {
   InputStatistics input;
   FormatStatistics elements;  // subnormal: of the element format; overflow: beyond its largest value once scaled, and

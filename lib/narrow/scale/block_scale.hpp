@@ -1,5 +1,8 @@
 // The scale of one block: its code, what elements are multiplied by, and what decodes them. Scalar and plain; the array
 // code does the same faster.
+//
+//   const BlockFormat f = require_block_format("nvfp4");
+//   const TensorScale of_tensor = tensor_scale(/*amax=*/100.0F, f);
 #pragma once
 
 #include <algorithm>
@@ -20,8 +23,10 @@ struct TensorScale {
   float stored = 1;  // what is kept beside the blocks: te: amax itself; torchao: T = amax / 2688
 };
 
+// The largest scale times the largest element.
 inline constexpr float nvfp4_range = 448.0f * 6.0f;
 
+// The factor of a whole tensor, where the format has one.
 inline TensorScale tensor_scale(float amax, const BlockFormat& f) {
   TensorScale t{amax};
   if (f.rule == ScaleRule::te_nvfp4) {
@@ -43,6 +48,7 @@ inline float file_factor(const TensorScale& t, const BlockFormat& f) noexcept {
   return t.encode == detail::float_max ? 1 / t.encode : t.amax / nvfp4_range;
 }
 
+// The scale of a block, both ways round.
 struct BlockScale {
   float stored = 1;  // the value of the scale that is kept: 2^e, an E4M3 value, or an FP32 decode scale
   float encode = 1;  // elements are cast from x * encode

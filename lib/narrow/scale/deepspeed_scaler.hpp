@@ -1,4 +1,9 @@
 // DeepSpeed's DynamicLossScaler: a window counted from the last overflow, hysteresis, and an error at the minimum.
+//
+//   const DeepSpeedScaler policy;
+//   DeepSpeedState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -9,6 +14,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct DeepSpeedState {
   double scale = 65536;
   std::int64_t iteration = 0;
@@ -24,8 +30,8 @@ struct DeepSpeedState {
 struct DeepSpeedScaler {
   using State = DeepSpeedState;
   static constexpr PolicyKind kind = PolicyKind::loss_scaler;
-  static constexpr std::string_view name = "deepspeed",
-                                    what = "window + 1 to grow first, hysteresis; an error at the minimum";
+  static constexpr std::string_view name = "deepspeed";
+  static constexpr std::string_view what = "window + 1 to grow first, hysteresis; an error at the minimum";
   static constexpr std::string_view source =
       "DeepSpeed deepspeed/runtime/fp16/loss_scaler.py DynamicLossScaler, precision_config.py";
   static constexpr bool skips_on_inf = true;
@@ -50,6 +56,7 @@ struct DeepSpeedScaler {
               "an overflow at the minimum ends the run"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const DeepSpeedScaler&) {}
 inline DeepSpeedState initial(const DeepSpeedScaler& p) { return {p.init, 0, -1, p.hysteresis}; }
 
@@ -80,6 +87,7 @@ inline DeepSpeedState next(const DeepSpeedScaler& p, DeepSpeedState s, const Obs
   ++s.iteration;
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const DeepSpeedState& s) { return detail::to_float(s.scale); }
 inline std::string to_text(const DeepSpeedState& s) {
   return "scale " + detail::scale_text(s.scale) + ", iteration " + std::to_string(s.iteration) + ", last_overflow " +

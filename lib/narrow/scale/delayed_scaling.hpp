@@ -1,4 +1,8 @@
 // Transformer Engine's delayed scaling: the scale of a step comes from the amax history of the steps before it.
+//
+//   TeDelayedScaling policy;
+//   DelayedState state = initial(policy);
+//   state = next(policy, state, {.amax = 3.5F});
 #pragma once
 
 #include <array>
@@ -19,6 +23,7 @@ struct DelayedState {
   friend bool operator==(const DelayedState&, const DelayedState&) = default;
 };
 
+// The recipe DelayedScaling of Transformer Engine.
 struct TeDelayedScaling {
   using State = DelayedState;
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
@@ -40,6 +45,7 @@ struct TeDelayedScaling {
               "amax_compute_algo most_recent instead of max"}}};
   }
 };
+// What policy.hpp asks of every policy.
 void check(const TeDelayedScaling& policy);
 inline float limit(const TeDelayedScaling& p) { return detail::to_float(p.fp8_max); }
 inline DelayedState initial(const TeDelayedScaling&) { return {}; }
@@ -49,6 +55,7 @@ inline DelayedState initial(const TeDelayedScaling&) { return {}; }
 // is Inf or NaN the old scale stays; so one Inf freezes "max" until it has left the window.
 DelayedState next(const TeDelayedScaling& policy, DelayedState state, const Observation& seen);
 
+// The scale now; and the state in words.
 inline float scale(const DelayedState& s) { return s.scale; }
 std::string to_text(const DelayedState& s);
 

@@ -1,5 +1,8 @@
 // Which power of two scales a block: the E8M0 code as a function of the block's largest magnitude, by named rules.
 // There is no one correct rule; each is what some system does.
+//
+//   const std::uint8_t code = e8m0_scale(/*amax=*/100.0F, E8m0Element{"e4m3"_fmt}, ScaleRule::ocp_floor);
+//   const float factor = e8m0_value(code);
 #pragma once
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 
 namespace narrow {
 
+// The one code that is no power of two.
 inline constexpr std::uint8_t e8m0_nan = 255;
 
 // What the rules need to know of an element format, computed once for many blocks.

@@ -1,4 +1,9 @@
 // fairseq's DynamicLossScaler: a tolerated share of overflows, and an error when the scale falls to its minimum.
+//
+//   const FairseqScaler policy;
+//   FairseqState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -9,6 +14,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct FairseqState {
   double scale = 32768;
   std::int64_t iteration = 0;
@@ -46,9 +52,11 @@ struct FairseqScaler {
          {"growth-interval", &FairseqScaler::growth_interval, ParameterKind::count, "scale_window"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const FairseqScaler&) {}
 inline FairseqState initial(const FairseqScaler& p) { return {p.init}; }
 
+// One step.
 inline FairseqState next(const FairseqScaler& p, FairseqState s, const Observation& seen) {
   if (s.event == ScaleEvent::ended) return s;
   s.event = ScaleEvent::none;
@@ -81,6 +89,7 @@ inline FairseqState next(const FairseqScaler& p, FairseqState s, const Observati
   ++s.iteration;
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const FairseqState& s) { return detail::to_float(s.scale); }
 inline std::string to_text(const FairseqState& s) {
   return "scale " + detail::scale_text(s.scale) + ", iteration " + std::to_string(s.iteration) + ", last_overflow " +

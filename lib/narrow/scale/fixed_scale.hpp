@@ -1,4 +1,7 @@
 // No scaling and a constant loss scale: what the dynamic policies are compared with.
+//
+//   const FixedState state = initial(ConstantScale{.init = 1024});
+//   const float factor = scale(state);  // 1024, for ever
 #pragma once
 
 #include <array>
@@ -7,11 +10,13 @@
 
 namespace narrow {
 
+// A scale that stays.
 struct FixedState {
   float scale = 1;
   ScaleEvent event = ScaleEvent::none;
   friend bool operator==(const FixedState&, const FixedState&) = default;
 };
+// The scale now; and the state in words.
 inline float scale(const FixedState& s) { return s.scale; }
 inline std::string to_text(const FixedState& s) { return "scale " + detail::scale_text(static_cast<double>(s.scale)); }
 
@@ -24,15 +29,17 @@ struct NoScale {
   static constexpr bool skips_on_inf = false;
   static constexpr std::array<Parameter<NoScale>, 0> parameters() { return {}; }
 };
+// What policy.hpp asks of every policy.
 inline void check(const NoScale&) {}
 inline FixedState initial(const NoScale&) { return {}; }
 inline FixedState next(const NoScale&, FixedState s, const Observation&) { return s; }
 
+// One scale for the whole run.
 struct ConstantScale {
   using State = FixedState;
   static constexpr PolicyKind kind = PolicyKind::loss_scaler;
-  static constexpr std::string_view name = "constant",
-                                    what = "one loss scale for ever; steps with Inf or NaN are skipped";
+  static constexpr std::string_view name = "constant";
+  static constexpr std::string_view what = "one loss scale for ever; steps with Inf or NaN are skipped";
   static constexpr std::string_view source =
       "Megatron-LM megatron/core/optimizer/grad_scaler.py ConstantGradScaler; DeepSpeed static loss scale";
   static constexpr bool skips_on_inf = true;
@@ -43,6 +50,7 @@ struct ConstantScale {
     return {{{"init", &ConstantScale::init, ParameterKind::scale, "the loss scale"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const ConstantScale&) {}
 inline FixedState initial(const ConstantScale& p) { return {detail::to_float(p.init)}; }
 inline FixedState next(const ConstantScale&, FixedState s, const Observation& seen) {

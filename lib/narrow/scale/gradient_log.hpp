@@ -1,4 +1,8 @@
 // Gradients of a run, recorded or made: would a step have overflowed at another loss scale, and how sure is that?
+//
+//   GradientLog log;
+//   log.amax = {0.5F, 2.0F, 0.25F};  // the largest unscaled gradient of each step
+//   const OverflowModel model(log);
 #pragma once
 
 #include <cstdint>
@@ -24,6 +28,7 @@ struct GradientLog {
   bool is_fp16 = true;
 };
 
+// How sure an answer is.
 enum class Certainty : std::uint8_t {
   exact,      // follows from the step itself
   estimated,  // from another step, or from an amax that the log contradicts elsewhere

@@ -1,4 +1,9 @@
 // Keras' LossScaleOptimizer: never below 1.
+//
+//   const KerasScaler policy;
+//   KerasState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -8,6 +13,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct KerasState {
   float scale = 32768;
   std::int64_t good_steps = 0;
@@ -15,6 +21,7 @@ struct KerasState {
   friend bool operator==(const KerasState&, const KerasState&) = default;
 };
 
+// Its parameters, with the defaults of the framework.
 struct KerasScaler {
   using State = KerasState;
   static constexpr PolicyKind kind = PolicyKind::loss_scaler;
@@ -34,6 +41,7 @@ struct KerasScaler {
              {"growth-interval", &KerasScaler::growth_interval, ParameterKind::count, "dynamic_growth_steps"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const KerasScaler&) {}
 inline KerasState initial(const KerasScaler& p) { return {detail::to_float(p.init)}; }
 
@@ -54,6 +62,7 @@ inline KerasState next(const KerasScaler& p, KerasState s, const Observation& se
   s.event = ScaleEvent::grew;
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const KerasState& s) { return s.scale; }
 inline std::string to_text(const KerasState& s) {
   return "scale " + detail::scale_text(static_cast<double>(s.scale)) + ", good_steps " + std::to_string(s.good_steps);

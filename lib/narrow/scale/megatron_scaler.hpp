@@ -1,4 +1,9 @@
 // Megatron-LM's DynamicGradScaler: hysteresis that only growth refills.
+//
+//   const MegatronScaler policy;
+//   MegatronState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -9,6 +14,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct MegatronState {
   float scale = 4294967296.0f;
   std::int64_t growth_tracker = 0;
@@ -44,6 +50,7 @@ struct MegatronScaler {
          {"hysteresis", &MegatronScaler::hysteresis, ParameterKind::count, "overflows before the first reduction"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const MegatronScaler& p) {
   if (p.min > p.init)
     throw Error("megatron: min " + detail::scale_text(p.min) + " is above init " + detail::scale_text(p.init));
@@ -69,6 +76,7 @@ inline MegatronState next(const MegatronScaler& p, MegatronState s, const Observ
   s.event = detail::moved(static_cast<double>(s.scale), ScaleEvent::grew);
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const MegatronState& s) { return s.scale; }
 inline std::string to_text(const MegatronState& s) {
   return "scale " + detail::scale_text(static_cast<double>(s.scale)) + ", growth_tracker " +

@@ -1,4 +1,6 @@
 // What a scaling policy is: a value with parameters, a printable state, and three pure functions. No globals, no I/O.
+//
+//   const Observation overflowed{.found_inf = true};  // what a policy is told of a step
 #pragma once
 
 #include <cmath>
@@ -30,8 +32,10 @@ enum class ScaleEvent : std::uint8_t {
   lost,        // the scale became 0, Inf or NaN in FP32, as the framework lets it
   ended        // the framework raises an error: the run is over
 };
+// The word for an event.
 std::string_view name_of(ScaleEvent event);
 
+// What a policy scales: the loss, or tensors one by one.
 enum class PolicyKind : std::uint8_t { loss_scaler, tensor_recipe };
 
 // What a parameter may be; the program and the errors say it in words.

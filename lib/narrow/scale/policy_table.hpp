@@ -1,5 +1,8 @@
 // Every scaling policy by name: parameters with their defaults, source, and how to make one. Adding a policy is one
 // header, its test, and one row in policy_table.cpp; the program, its lists and the tests over all policies follow.
+//
+//   const NamedScaler torch = make_scaler("torch:init=2^10");
+//   for (const PolicyRow& row : policy_table()) std::printf("%.*s\n", int(row.name.size()), row.name.data());
 #pragma once
 
 #include <memory>
@@ -24,17 +27,20 @@ class Scaler {
   virtual std::unique_ptr<Scaler> clone() const = 0;
 };
 
+// A parameter of a policy.
 struct ParameterRow {
   std::string_view name;
   double initial;  // the framework's default; 0 for a limit that is not there
   ParameterKind kind;
   std::string_view what;
 };
+// A parameter as it was given.
 struct ParameterValue {
   std::string name;
   double value;
 };
 
+// A policy by name.
 struct PolicyRow {
   std::string_view name, what, source;
   PolicyKind kind;
@@ -44,6 +50,7 @@ struct PolicyRow {
   const ParameterRow* find(std::string_view parameter) const;  // nullptr when it has none of that name
 };
 
+// All policies.
 std::span<const PolicyRow> policy_table();
 const PolicyRow* find_policy(std::string_view name);  // nullptr when there is none
 

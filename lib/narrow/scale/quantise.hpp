@@ -1,4 +1,8 @@
 // Arrays in block formats: floats to codes and scales and back. The same bits for any number of threads.
+//
+//   const std::vector<float> data(2 * 32, 0.7F);
+//   const Quantised q = quantise(data, 2, 32, require_block_format("mxfp4"));
+//   const std::vector<float> back = dequantise(q);
 #pragma once
 
 #include <cstdint>
@@ -18,6 +22,7 @@ struct Quantised {
   float tensor_scale = 1;           // NVFP4: te_nvfp4 keeps the tensor's amax, torchao_nvfp4 amax / 2688
 };
 
+// How many blocks lie along the rows and the columns of a matrix.
 std::size_t grid_rows(const BlockFormat& format, std::size_t rows);
 std::size_t grid_cols(const BlockFormat& format, std::size_t cols);
 
@@ -36,6 +41,7 @@ void quantise_into(std::span<const float> data, std::size_t rows, std::size_t co
 // What the two levels decode to, in FP32 as the systems do it.
 void dequantise(const Quantised& q, std::span<float> out, int threads = 0);
 std::vector<float> dequantise(const Quantised& q, int threads = 0);
+// The same from parts that lie elsewhere.
 void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales, float tensor_scale,
                      std::size_t rows, std::size_t cols, const BlockFormat& format, std::span<float> out,
                      int threads = 0);

@@ -1,4 +1,6 @@
 // The names of the rules by which blocks get their scales, each with the system that uses it.
+//
+//   static_assert(row_of(ScaleRule::ocp_floor).scale == ScaleKind::e8m0);
 #pragma once
 
 #include <cstdint>
@@ -6,6 +8,7 @@
 
 namespace narrow {
 
+// How the scale of a block follows from its largest magnitude.
 enum class ScaleRule : std::uint8_t {
   // E8M0 scales
   ocp_floor,
@@ -28,8 +31,10 @@ enum class ScaleRule : std::uint8_t {
   deepgemm_ue8m0
 };
 
+// The format of the scales that a rule chooses.
 enum class ScaleKind : std::uint8_t { e8m0, e4m3, fp32 };
 
+// A rule by name.
 struct ScaleRuleRow {
   ScaleRule rule;
   std::string_view name;
@@ -39,6 +44,7 @@ struct ScaleRuleRow {
   std::string_view source;
 };
 
+// All rules, in the order of the enumerators.
 inline constexpr ScaleRuleRow scale_rule_table[] = {
     {ScaleRule::ocp_floor, "ocp_floor", "floor torchao_floor", ScaleKind::e8m0, "2^(floor(log2 amax) - emax)",
      "OCP MX 1.0 section 6.3; torchao FLOOR"},
@@ -76,6 +82,7 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
      "DeepGEMM deep_gemm/utils/math.py"},
 };
 
+// The row of a rule.
 constexpr const ScaleRuleRow& row_of(ScaleRule rule) noexcept { return scale_rule_table[static_cast<int>(rule)]; }
 
 // Whether a NaN in a block makes the block's amax NaN. CUDA's fmaxf drops it, torch.amax lets it through.

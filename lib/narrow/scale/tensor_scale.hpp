@@ -1,5 +1,8 @@
 // FP8 scales of a tensor, row or block as a function of its largest magnitude alone: Transformer Engine's current
 // scaling, torchao, DeepGEMM. x_fp8 = saturate(x * scale); a product is multiplied by the inverse afterwards.
+//
+//   const CurrentState state = next(TeCurrentScaling{}, {}, {.amax = 3.5F});
+//   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
@@ -78,6 +81,7 @@ struct CurrentState {
   ScaleEvent event = ScaleEvent::none;
   friend bool operator==(const CurrentState&, const CurrentState&) = default;
 };
+// The scale now; and the state in words.
 inline float scale(const CurrentState& s) { return s.scale; }
 inline std::string to_text(const CurrentState& s) {
   return "scale " + detail::scale_text(static_cast<double>(s.scale));
@@ -87,6 +91,7 @@ namespace detail {
 inline CurrentState current(float scale) { return {scale, moved(static_cast<double>(scale), ScaleEvent::none)}; }
 }  // namespace detail
 
+// Float8CurrentScaling of Transformer Engine.
 struct TeCurrentScaling {
   using State = CurrentState;
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
@@ -107,6 +112,7 @@ struct TeCurrentScaling {
               "round the scale down to a power of two"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const TeCurrentScaling&) {}
 inline float limit(const TeCurrentScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TeCurrentScaling&) { return {}; }
@@ -114,6 +120,7 @@ inline CurrentState next(const TeCurrentScaling& p, const CurrentState&, const O
   return detail::current(te_scale(seen.amax, detail::to_float(p.fp8_max), p.power_of_two, detail::to_float(p.epsilon)));
 }
 
+// Float8BlockScaling of Transformer Engine.
 struct TeBlockScaling {
   using State = CurrentState;
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
@@ -134,6 +141,7 @@ struct TeBlockScaling {
               "0: NVTE_FP8_BLOCK_SCALING_FP32_SCALES=1"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const TeBlockScaling&) {}
 inline float limit(const TeBlockScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TeBlockScaling&) { return {}; }
@@ -142,11 +150,12 @@ inline CurrentState next(const TeBlockScaling& p, const CurrentState&, const Obs
       te_scale(seen.amax, detail::to_float(p.fp8_max), p.power_of_two, 0, detail::to_float(p.input_max)));
 }
 
+// Dynamic scaling of torchao.
 struct TorchaoScaling {
   using State = CurrentState;
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
-  static constexpr std::string_view name = "torchao",
-                                    what = "tensorwise (or, for the amax of a row, rowwise) dynamic scaling";
+  static constexpr std::string_view name = "torchao";
+  static constexpr std::string_view what = "tensorwise (or, for the amax of a row, rowwise) dynamic scaling";
   static constexpr std::string_view source = "torchao torchao/float8/float8_utils.py amax_to_scale";
   static constexpr bool skips_on_inf = false;
   static constexpr bool is_immediate = true;
@@ -160,6 +169,7 @@ struct TorchaoScaling {
               "2^floor(log2 of the scale), log2 rounded to FP32"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const TorchaoScaling&) {}
 inline float limit(const TorchaoScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TorchaoScaling&) { return {}; }
@@ -167,11 +177,12 @@ inline CurrentState next(const TorchaoScaling& p, const CurrentState&, const Obs
   return detail::current(torchao_scale(seen.amax, detail::to_float(p.fp8_max), p.power_of_two));
 }
 
+// The scales of DeepGEMM.
 struct DeepGemmScaling {
   using State = CurrentState;
   static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
-  static constexpr std::string_view name = "deepgemm",
-                                    what = "a 1x128 or 128x128 block: 1 / (amax / 448), amax at least 1e-4";
+  static constexpr std::string_view name = "deepgemm";
+  static constexpr std::string_view what = "a 1x128 or 128x128 block: 1 / (amax / 448), amax at least 1e-4";
   static constexpr std::string_view source = "DeepGEMM deep_gemm/utils/math.py";
   static constexpr bool skips_on_inf = false;
   static constexpr bool is_immediate = true;
@@ -184,6 +195,7 @@ struct DeepGemmScaling {
              {"ue8m0", &DeepGemmScaling::ue8m0, ParameterKind::flag, "round the decode scale up to a power of two"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const DeepGemmScaling&) {}
 inline float limit(const DeepGemmScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const DeepGemmScaling&) { return {}; }

@@ -1,4 +1,9 @@
 // torch.amp.GradScaler: the scale, its growth tracker, and what unscaling does to a gradient.
+//
+//   const TorchScaler policy;
+//   TorchState state = initial(policy);
+//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const float factor = scale(state);
 #pragma once
 
 #include <array>
@@ -7,6 +12,7 @@
 
 namespace narrow {
 
+// What the scaler remembers.
 struct TorchState {
   float scale = 65536;
   std::int32_t growth_tracker = 0;
@@ -39,6 +45,7 @@ struct TorchScaler {
               "growth to Inf is not kept (0: old CUDA kernel)"}}};
   }
 };
+// What policy.hpp asks of every policy.
 inline void check(const TorchScaler&) {}
 inline TorchState initial(const TorchScaler& p) { return {detail::to_float(p.init)}; }
 
@@ -60,6 +67,7 @@ inline TorchState next(const TorchScaler& p, TorchState s, const Observation& se
   s.event = detail::moved(static_cast<double>(s.scale), ScaleEvent::grew);
   return s;
 }
+// The scale now; and the state in words.
 inline float scale(const TorchState& s) { return s.scale; }
 inline std::string to_text(const TorchState& s) {
   return "scale " + detail::scale_text(static_cast<double>(s.scale)) + ", growth_tracker " +
@@ -69,6 +77,7 @@ inline std::string to_text(const TorchState& s) {
 // What gradients are multiplied by. At and below 2^-128 this is Inf.
 inline float inverse_scale(float scale) { return detail::to_float(1 / static_cast<double>(scale)); }
 
+// A gradient after unscaling.
 struct Unscaled {
   float value;
   bool found_inf;

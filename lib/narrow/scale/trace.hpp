@@ -1,4 +1,9 @@
 // A policy run over a log of gradients: the scale before every step, what was skipped, and what to say about it.
+//
+//   GradientLog log;
+//   log.amax = {0.5F, 2.0F, 0.25F};
+//   const Trace trace = run_trace(*make_scaler("torch").scaler, OverflowModel(log));
+//   const TraceSummary summary = summarise(trace);
 #pragma once
 
 #include <cstdint>
@@ -11,6 +16,7 @@
 
 namespace narrow {
 
+// One step of a trace.
 struct TraceStep {
   float scale;  // before the step
   bool skipped;
@@ -32,6 +38,7 @@ struct Trace {
 // A tensor recipe needs a log with the amax of every step; throws Error without.
 Trace run_trace(const Scaler& scaler, const OverflowModel& log);
 
+// A trace in a few numbers.
 struct TraceSummary {
   std::uint64_t skipped = 0;
   float first = 0, last = 0, smallest = 0, largest = 0;
@@ -47,6 +54,7 @@ struct TraceSummary {
 // No descent from a default initial scale takes so many steps in a row: 2^32 would be below 2^-17.
 inline constexpr std::size_t stall_length = 50;
 
+// The numbers of a trace.
 TraceSummary summarise(const Trace& trace);
 
 }  // namespace narrow

@@ -1,4 +1,7 @@
 // Tensors in block formats: codes and scales in a file are one tensor, decoded when read; and what is done with its blocks.
+//
+//   const Tensor tensor = make_tensor({"w", *find_element_type("F32"), {2, 32}}, std::vector<std::byte>(256));
+//   const std::vector<TensorHeader> parts = block_headers(tensor, require_block_format("mxfp8_e4m3"));
 #pragma once
 
 #include <functional>
@@ -10,6 +13,7 @@
 
 namespace narrow {
 
+// The parts of one tensor in a block format.
 struct BlockParts {
   std::string format_name;  // as the file spells it: "nvfp4:te_nvfp4"
   BlockFormat format;
@@ -49,6 +53,7 @@ std::uint64_t stored_bytes(const Tensor& tensor);
 using PieceBody = std::function<void(std::span<const float> values, std::size_t rows, std::size_t cols)>;
 void for_each_piece(const Tensor& tensor, const BlockFormat& format, const BytesDone& done, const PieceBody& body);
 
+// What a block format does to a tensor.
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& format, double scale,
                                               const BytesDone& done, bool with_fates = false);
 

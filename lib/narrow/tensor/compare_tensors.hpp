@@ -1,5 +1,8 @@
 // How two tensors differ: equal bits, distances in units of the last place, values within a tolerance, the first and
 // the worst places.
+//
+//   const Tensor a = open_tensor("before.safetensors:w"), b = open_tensor("after.safetensors:w");
+//   const Comparison c = compare_tensors(a, b);
 #pragma once
 
 #include <array>
@@ -9,6 +12,7 @@
 
 namespace narrow {
 
+// One place at which two tensors differ.
 struct Difference {
   std::uint64_t index = 0;           // of the value, in C order
   Code x = 0, y = 0;                 // codes, or integers as they are stored
@@ -33,6 +37,7 @@ struct CompareOptions {
   bool has_tolerance() const { return atol || rtol; }
 };
 
+// How two tensors differ.
 struct Comparison {
   std::optional<Format> format;  // of the codes below, where there is one; fp64 holds the values of two types
   bool has_ulp = true;           // false where two types were compared by their values: distances mean nothing then

@@ -1,5 +1,7 @@
 // What an element of a tensor file is: a code of a format, an integer, a truth value. The table is that of
 // .safetensors.
+//
+//   for (const ElementType& type : element_types()) std::printf("%.*s\n", int(type.name.size()), type.name.data());
 #pragma once
 
 #include <span>
@@ -12,6 +14,7 @@ namespace narrow {
 // opaque: bytes without a meaning (numpy's V1 and V2), which a format gives them.
 enum class ElementKind : std::uint8_t { floating, complex, signed_integer, unsigned_integer, boolean, opaque };
 
+// A row of the table.
 struct ElementType {
   std::string_view name;  // as .safetensors spells it: "F8_E4M3", "I32"
   ElementKind kind = ElementKind::floating;
@@ -26,6 +29,7 @@ struct ElementType {
   constexpr int values() const noexcept { return kind == ElementKind::complex ? 2 : 1; }
 };
 
+// The table, and its rows by name.
 std::span<const ElementType> element_types();
 const ElementType* find_element_type(std::string_view name);  // nullptr when there is none
 // What numpy.save writes for the types of ml_dtypes, whose names it does not know: "V1" for those of one byte ("f1" for

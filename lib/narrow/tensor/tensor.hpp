@@ -1,4 +1,8 @@
 // A named array with shape and element type whose bytes stay where they are until they are asked for.
+//
+//   const Tensor tensor = open_tensor("model.safetensors:head.weight");
+//   std::vector<float> values(tensor.values());
+//   read_values(tensor, 0, std::span(values));
 #pragma once
 
 #include <cstddef>
@@ -39,6 +43,7 @@ struct TensorHeader {
 
 struct BlockParts;
 
+// A tensor: what it is, and where its bytes are.
 struct Tensor : TensorHeader {
   bool column_major = false;  // Fortran order: the first index runs fastest
   bool big_endian = false;

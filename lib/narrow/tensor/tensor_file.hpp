@@ -1,5 +1,8 @@
 // Opens .safetensors, sharded .safetensors, .npy and .npz. Every number in a header is checked against the file before
 // it is used; data is mapped or inflated only when read.
+//
+//   const TensorFile file = open_tensor_file("model.safetensors");
+//   for (const Tensor& tensor : file.tensors) std::puts(tensor.name.c_str());
 #pragma once
 
 #include <string>
@@ -10,7 +13,9 @@
 
 namespace narrow {
 
+// The kinds of file that are read.
 enum class FileKind : std::uint8_t { safetensors, sharded_safetensors, npy, npz };
+// As messages call it.
 std::string_view file_kind_name(FileKind kind);
 
 // A tensor that the file has and that cannot be read, and why.
@@ -18,6 +23,7 @@ struct Unreadable {
   std::string name, why;
 };
 
+// What a file holds.
 struct TensorFile {
   std::string path;
   FileKind kind = FileKind::safetensors;

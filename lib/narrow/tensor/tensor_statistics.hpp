@@ -1,4 +1,8 @@
 // What formats do to the numbers of a tensor, in one pass over its file and in bounded memory.
+//
+//   const Tensor tensor = open_tensor("gradients.npy");
+//   const std::vector<ScaledCast> casts = {{.to = {"fp16"_fmt, {}}, .scale = 1024}};
+//   const Statistics s = tensor_statistics(tensor, casts);
 #pragma once
 
 #include "narrow/array/histogram.hpp"
@@ -7,11 +11,13 @@
 
 namespace narrow {
 
+// A cast of data that is multiplied first.
 struct ScaledCast {
   FormatCast to;
   double scale = 1;  // the data is multiplied by it first; positive
 };
 
+// What every pass over tensors takes.
 struct TensorPass {
   std::uint64_t seed = 0;  // of stochastic casts: random_bits(seed, index of the value in C order)
   int threads = 0;         // 0: the default
@@ -35,6 +41,7 @@ struct BinadeCounts {
   void merge(const BinadeCounts& other);
 };
 
+// The counts of a histogram of floats.
 BinadeCounts to_binade_counts(const ExponentHistogram& histogram);
 
 // The values times the scale (one multiplication in the carrier).
@@ -50,6 +57,7 @@ enum class ScaleGoal : std::uint8_t {
   best_sqnr    // the one with the largest SQNR (to twelve digits)
 };
 
+// A scale that was chosen.
 struct AutoScale {
   double scale = 1;
   bool overflows = false;  // no normal float 2^k avoids it: this is the smallest

@@ -1,4 +1,9 @@
 // Writes .safetensors and .npy in pieces: a temporary file beside the target, renamed when it is whole.
+//
+//   const std::vector<float> values(6);
+//   TensorWriter writer("w.safetensors", {{"w", *find_element_type("F32"), {2, 3}}});
+//   writer.write(std::as_bytes(std::span(values)));
+//   writer.finish();
 #pragma once
 
 #include <memory>

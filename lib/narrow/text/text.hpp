@@ -1,4 +1,8 @@
 // From text to values and codes, from codes to text, and the names of enumerators as users type them.
+//
+//   const Code tenth = parse_value("0.1", "fp16"_fmt);                     // one rounding, whatever the length
+//   const std::string exact = to_decimal(tenth, "fp16"_fmt);               // 0.0999755859375
+//   const Format f = require_format("bfloat16");                           // throws Error with what is accepted
 #pragma once
 
 #include <optional>
@@ -24,6 +28,7 @@ std::string to_shortest(Code code, const Format& f);   // the shortest decimal t
 std::string to_hex_float(Code code, const Format& f);  // "0x1.998p-4"
 std::string to_hex_code(Code code, const Format& f);   // "0x" and ceil(width / 4) upper-case digits
 
+// The word for an enumerator.
 std::string_view name_of(Rounding);
 std::string_view name_of(Overflow);
 std::string_view name_of(Subnormals);

@@ -29,7 +29,7 @@ void check_cast(const std::string& where, const Precision& p) {
              "is scaled: its elements are rounded to nearest even and saturate; leave out rounding, overflow, "
              "subnormals and random_bits, or the scaling");
   } else if (p.format == single && cast != Cast{}) {
-    refuse(where, "is single, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
+    refuse(where, "is fp32, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
   }
 }
 

@@ -1,5 +1,8 @@
 // Precision as data: which format every operation and role of a training step has, and how its products are summed.
 // Says nothing about models or loops; a recipe is a name for one of these values.
+//
+//   train::Policy policy;  // all in FP32
+//   policy[train::Operation::linear].weights.format = "bf16"_fmt;
 #pragma once
 
 #include <array>
@@ -37,13 +40,16 @@ struct OperationRow {
   std::string_view name;
   bool is_product, has_weights, has_arithmetic;
 };
+// All operations, in the order of the enumerators.
 inline constexpr OperationRow operation_table[] = {
     {"embedding", false, true, true}, {"norm", false, true, true},       {"batch_norm", false, true, true},
     {"linear", true, true, true},     {"convolution", true, true, true}, {"activation", false, false, true},
     {"scores", true, false, false},   {"scale", false, false, true},     {"soft_cap", false, false, true},
     {"softmax", false, false, true},  {"context", true, false, false},   {"residual", false, false, true},
     {"logits", true, true, true},     {"loss", false, false, true}};
+// How many there are, and their names.
 inline constexpr std::size_t operation_count = std::size(operation_table);
+// The names of the operations.
 inline constexpr auto operation_names = [] {
   std::array<std::string_view, operation_count> names;
   for (std::size_t i = 0; i < operation_count; ++i) names[i] = operation_table[i].name;
@@ -71,6 +77,7 @@ enum class Scaling : std::uint8_t {
 inline constexpr std::array<std::string_view, 6> scaling_names = {"none",        "tensor_current", "tensor_delayed",
                                                                   "block_1x128", "block_128x128",  "mx"};
 
+// Whether scales belong to blocks.
 constexpr bool is_block(Scaling s) noexcept {
   return s == Scaling::block_1x128 || s == Scaling::block_128x128 || s == Scaling::mx;
 }
@@ -84,15 +91,18 @@ struct Precision {
 
   friend bool operator==(const Precision&, const Precision&) = default;
 };
+// Whether nothing is rounded.
 constexpr bool is_exact(const Precision& p) noexcept { return p.format == "fp32"_fmt && p.scaling == Scaling::none; }
 // The block format whose rule scales such an operand (whole tensors are one block). Not for none and tensor_delayed.
 BlockFormat block_format_of(const Precision& precision);
 
+// How the products of a matrix product are added.
 enum class Accumulation : std::uint8_t {
   native,           // acc = acc + a * b in FP32 (double in a double model), both rounded, ascending k
   every_operation,  // the same with both rounded to `accumulator`
   model             // a tensor core: gemm(model, plan)
 };
+// The words for it.
 inline constexpr std::array<std::string_view, 3> accumulation_names = {"native", "every_operation", "model"};
 
 // How one matrix product is summed.
@@ -103,6 +113,7 @@ struct ProductPolicy {
   Plan plan = {};
 };
 
+// The precision of one operation: its roles and its products.
 struct OperationPolicy {
   Precision weights, activations, gradients;
   Precision output, input_gradients, weight_gradients;
@@ -128,12 +139,14 @@ struct TrainingPolicy {
   bool kahan = false;               // a compensation beside each parameter keeps what the update lost
 };
 
+// The roles of the training loop by name.
 inline constexpr std::pair<std::string_view, Precision TrainingPolicy::*> training_roles[] = {
     {"parameters", &TrainingPolicy::parameters}, {"optimiser_state", &TrainingPolicy::optimiser_state},
     {"update", &TrainingPolicy::update},         {"gradient_accumulation", &TrainingPolicy::gradient_accumulation},
     {"reduction", &TrainingPolicy::reduction},   {"clipping", &TrainingPolicy::clipping},
     {"buffers", &TrainingPolicy::buffers}};
 
+// The precision of a training step.
 struct Policy {
   std::array<OperationPolicy, operation_count> operations;
   TrainingPolicy training;
@@ -143,6 +156,7 @@ struct Policy {
   const OperationPolicy& operator[](Operation o) const noexcept { return operations[static_cast<std::size_t>(o)]; }
 };
 
+// Words and rows by enumerator.
 constexpr std::string_view name_of(Operation o) noexcept { return operation_names[static_cast<std::size_t>(o)]; }
 constexpr std::string_view name_of(Role r) noexcept { return role_names[static_cast<std::size_t>(r)]; }
 constexpr std::string_view name_of(Scaling s) noexcept { return scaling_names[static_cast<std::size_t>(s)]; }
@@ -154,6 +168,7 @@ constexpr bool is_product(Operation o) noexcept { return row_of(o).is_product; }
 constexpr bool has_role(Operation o, Role r) noexcept {
   return row_of(o).has_weights || (r != Role::weights && r != Role::weight_gradients);
 }
+// Whether an operation computes anything that is rounded.
 constexpr bool has_arithmetic(Operation o) noexcept { return row_of(o).has_arithmetic; }
 
 // Throws Error when a policy cannot be computed: a model whose operands are of other formats, a scaling where there is

@@ -1,4 +1,7 @@
 // A recipe: a precision policy and a loss scaler under a name, as people speak of them; also as a small JSON file.
+//
+//   const train::Recipe recipe = train::require_recipe("fp16-amp");
+//   const std::string json = train::recipe_json(recipe);  // every operation and role, to be changed and read again
 #pragma once
 
 #include <optional>
@@ -22,6 +25,7 @@ struct RunSettings {
   std::string text = {}, where = {};  // all of it in words (empty: nothing is set), and the file
 };
 
+// A recipe, as a run takes it.
 struct Recipe {
   std::string name;
   std::string what;  // one line

@@ -1,5 +1,7 @@
 // What a run is asked for beside its precision, as data: the sizes of a model, an optimiser, a schedule, and how the
 // gradients of micro-batches and ranks become one.
+//
+//   const train::OptimiserSettings adam{.kind = train::OptimiserKind::adamw, .learning_rate = 3e-4, .clip = 1};
 #pragma once
 
 #include <array>
@@ -9,6 +11,7 @@
 
 namespace narrow::train {
 
+// The models that can be trained, and the words for them.
 enum class ModelKind : std::uint8_t { mlp, transformer, vision, cnn };
 inline constexpr std::array<std::string_view, 4> model_names = {"mlp", "transformer", "vision", "cnn"};
 constexpr std::string_view name_of(ModelKind k) noexcept { return model_names[static_cast<std::size_t>(k)]; }
@@ -38,8 +41,10 @@ struct ModelShape {
 // Throws Error for sizes that are zero or do not divide.
 void check(const ModelShape& shape);
 
+// The optimisers.
 enum class OptimiserKind : std::uint8_t { sgd, adamw };
 
+// The numbers of an optimiser.
 struct OptimiserSettings {
   OptimiserKind kind = OptimiserKind::adamw;
   double learning_rate = 1e-3;
@@ -51,6 +56,7 @@ struct OptimiserSettings {
 // Throws Error for numbers that no optimiser takes.
 void check(const OptimiserSettings& settings);
 
+// What the learning rate does, and the words for it.
 enum class ScheduleKind : std::uint8_t { constant, linear, cosine };  // after the warmup
 inline constexpr std::array<std::string_view, 3> schedule_names = {"constant", "linear", "cosine"};
 
@@ -59,16 +65,19 @@ inline constexpr std::array<std::string_view, 3> schedule_names = {"constant", "
 enum class ScheduleCounts : std::uint8_t { steps, calls };
 inline constexpr std::array<std::string_view, 2> schedule_count_names = {"steps", "calls"};
 
+// A schedule of the learning rate.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   std::uint64_t warmup = 0;  // the rate rises by equal parts over so many: 1/warmup, 2/warmup, .. 1
   ScheduleCounts counts = ScheduleCounts::steps;
   std::uint64_t length = 0;  // warmup and decay; a constant rate has none
 };
+// In which order the gradients of ranks are added, and the words for it.
 enum class ReduceOrder : std::uint8_t {
   ring,  // the array in N pieces; piece c starts at rank c + 1 and travels once around, each rank adding its own
   tree   // pairs of ranks, then pairs of pairs: ((0 + 1) + (2 + 3)) + ...
 };
+// The words for it.
 inline constexpr std::array<std::string_view, 2> reduce_order_names = {"ring", "tree"};
 constexpr std::string_view name_of(ReduceOrder o) noexcept { return reduce_order_names[static_cast<std::size_t>(o)]; }
 

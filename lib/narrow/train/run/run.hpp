@@ -1,5 +1,10 @@
 // A training run as a function of its request: the same request gives the same bits, for any number of threads. Writes
 // no files and prints nothing.
+//
+//   train::RunRequest request;
+//   request.recipe = train::require_recipe("bf16-pure");
+//   request.steps = 20;
+//   const train::RunResult result = train::run_training(request);
 #pragma once
 
 #include <array>
@@ -19,17 +24,20 @@ namespace narrow::train {
 
 class Dataset;
 
+// What can be learned, and the words for it.
 enum class Task : std::uint8_t { digits, lm, fashion, fashion_vit };
 inline constexpr std::array<std::string_view, 4> task_names = {"digits", "lm", "fashion", "fashion-vit"};
 constexpr std::string_view name_of(Task t) noexcept { return task_names[static_cast<std::size_t>(t)]; }
 Task require_task(std::string_view name);  // throws Error with the names
 
+// What belongs to a task when nothing else is asked for.
 struct TaskSettings {
   ModelShape shape;
   OptimiserSettings optimiser;
   std::uint64_t steps;
   std::size_t batch;  // images, or windows of text, a step
 };
+// The task's own settings.
 TaskSettings settings_of(Task task);
 // With the model of this name: the task's own, or cnn for digits and fashion. Throws Error with the names.
 TaskSettings settings_of(Task task, std::string_view model);
@@ -68,6 +76,7 @@ struct TensorReport {
   ExponentHistogram before;     // of the values before rounding
 };
 
+// What an instrumented step saw.
 struct StepReport {
   std::uint64_t step = 0;
   std::vector<TensorReport> tensors;  // in the order in which the step computed them
@@ -88,8 +97,10 @@ struct FirstNonFinite {
   std::string text() const;  // "step 12: linear blocks.0.mlp.up, output"
 };
 
+// What stands where nothing was measured.
 inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 
+// One step in numbers.
 struct StepRow {
   std::uint64_t step = 0;
   double loss = 0;           // mean over the batch, before the update
@@ -106,6 +117,7 @@ struct StepRow {
   double underflow_share = not_measured, overflow_share = not_measured, largest_logit = not_measured;
 };
 
+// A run in numbers.
 struct RunResult {
   std::string recipe, task;
   std::uint64_t seed = 0, steps = 0;  // steps: as asked; rows may be fewer
@@ -117,8 +129,8 @@ struct RunResult {
   std::optional<FirstNonFinite> first_nonfinite;  // also when the step was skipped and the run went on
   std::optional<std::uint64_t>
       broke;  // the step that ended the run: a parameter became Inf or NaN, or the scaler gave up
-  std::optional<double> held_out_loss,
-      held_out_accuracy;  // after the last step; not of a run that broke or was stopped
+  // After the last step; not of a run that broke or was stopped.
+  std::optional<double> held_out_loss, held_out_accuracy;
   bool was_stopped = false;
 };
 

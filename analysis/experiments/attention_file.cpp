@@ -1,4 +1,4 @@
-#include "analysis/recordings/attention_file.hpp"
+#include "analysis/experiments/attention_file.hpp"
 
 #include <algorithm>
 #include <cctype>
