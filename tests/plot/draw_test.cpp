@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <set>
+#include <sstream>
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/process.hpp"
@@ -39,6 +41,21 @@ bool has_gnuplot() {
   return false;
 }
 
+// The words of a picture, and the colours of its shapes, each in one order.
+std::multiset<std::string> words_of(const std::string& svg) {
+  std::istringstream text(xml_text(svg));
+  std::multiset<std::string> words;
+  for (std::string word; text >> word;)
+    if (word != "'-'" && !word.starts_with("$d")) words.insert(word);  // what gnuplot calls the data
+  return words;
+}
+std::set<std::string> colours_of(const std::string& svg) {
+  std::set<std::string> colours;
+  for (std::size_t at = 0; (at = svg.find("rgb(", at)) != std::string::npos; ++at)
+    colours.insert(svg.substr(at, svg.find(')', at) - at));
+  return colours;
+}
+
 }  // namespace
 
 TEST_CASE("plot: gnuplot draws every kind of plot as PNG and as SVG") {
@@ -52,6 +69,25 @@ TEST_CASE("plot: gnuplot draws every kind of plot as PNG and as SVG") {
     CHECK(png.ends_with(std::string("IEND\xAE\x42\x60\x82")));
     const std::string svg = draw(plot, PictureKind::svg, {.backend = PlotBackend::gnuplot});
     CHECK(contains(svg, "</svg>"));
+  }
+}
+
+TEST_CASE("plot: Matplot++ draws the same words and colours as gnuplot, and every text as it stands") {
+  const DrawOptions by_matplot{.backend = PlotBackend::matplot, .png_scale = 1};
+  if (const std::string fault = why_not(PictureKind::svg, by_matplot); !fault.empty()) {
+    MESSAGE("skipped: " << fault);
+    return;
+  }
+  for (Plot plot : all_kinds()) {
+    CAPTURE(plot.name);
+    plot.title += " `id` \"'; system('id') {/Bold b} \\n a_b 2^-25";
+    const std::string svg = draw(plot, PictureKind::svg, by_matplot);
+    const std::string other = draw(plot, PictureKind::svg, {.backend = PlotBackend::gnuplot});
+    CHECK(words_of(svg) == words_of(other));
+    const std::set<std::string> mine = colours_of(svg), theirs = colours_of(other);
+    CHECK(std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end()));
+    const std::string png = draw(plot, PictureKind::png, by_matplot);
+    CHECK(big_endian(png, 16) == static_cast<std::uint32_t>(lay_out(plot).width));
   }
 }
 
