@@ -14,7 +14,6 @@
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/base/random.hpp"
@@ -205,9 +204,9 @@ Json to_json(const BenchRow& r) {
   return row;
 }
 
-Table to_table(const std::vector<BenchRow>& rows, const char* unit = "Gelem/s", const char* ratio = "of memcpy") {
+TextTable to_table(const std::vector<BenchRow>& rows, const char* unit = "Gelem/s", const char* ratio = "of memcpy") {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"kernel", "format", "mode", "overflow", "elements", "data", "threads", unit, ratio},
+  TextTable table{{"kernel", "format", "mode", "overflow", "elements", "data", "threads", unit, ratio},
               {l, l, l, l, r, l, r, r, r},
               {}};
   for (const BenchRow& row : rows)
@@ -248,7 +247,7 @@ int run(const Options& options) {
     print(json_text(list));
     return 0;
   }
-  const auto show = [&](const Table& table) {
+  const auto show = [&](const TextTable& table) {
     print(options.markdown ? table.to_markdown() : table.to_text(use_colour(1)));
   };
   if (!rows.empty()) show(to_table(rows));

@@ -4,7 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "narrow/report/text_table.hpp"
+
 namespace app {
+
+using narrow::report::Align, narrow::report::TextCell, narrow::report::TextTable;
 
 enum class Colour { plain, bold, dim, red, green, blue, yellow };
 

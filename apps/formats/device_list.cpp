@@ -38,8 +38,8 @@ std::string cell(const narrow::DeviceRow& row, const narrow::Format& format) {
 
 }  // namespace
 
-Table device_list(const std::vector<ChosenFormat>& formats, bool colour) {
-  Table table{{"device", "parts", "year"}, {Align::left, Align::left, Align::right}, {}};
+TextTable device_list(const std::vector<ChosenFormat>& formats, bool colour) {
+  TextTable table{{"device", "parts", "year"}, {Align::left, Align::left, Align::right}, {}};
   const std::vector<ChosenFormat> columns = columns_of(formats);
   for (const ChosenFormat& c : columns) {
     table.header.push_back(c.name);
@@ -48,7 +48,7 @@ Table device_list(const std::vector<ChosenFormat>& formats, bool colour) {
   table.header.emplace_back("source");
   table.align.push_back(Align::left);
   for (const narrow::DeviceRow& row : narrow::device_table) {
-    std::vector<Cell> cells{{std::string(row.name), paint(std::string(row.name), Colour::bold, colour)},
+    std::vector<TextCell> cells{{std::string(row.name), paint(std::string(row.name), Colour::bold, colour)},
                             std::string(row.parts),
                             std::to_string(row.year)};
     for (const ChosenFormat& c : columns) cells.emplace_back(cell(row, c.format));

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "cli/json_value.hpp"
-#include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "options/format_list.hpp"
 
 namespace app {
 
 // Columns are these formats; where none is asked for, all that some device has.
-Table device_list(const std::vector<ChosenFormat>& formats, bool colour);
+TextTable device_list(const std::vector<ChosenFormat>& formats, bool colour);
 Json device_list_json(const std::vector<ChosenFormat>& formats);
 
 inline constexpr const char* device_list_legend =

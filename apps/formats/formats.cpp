@@ -5,7 +5,6 @@
 #include "cli/json_value.hpp"
 #include "cli/limits.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "formats/card.hpp"
@@ -21,9 +20,9 @@ struct Options {
   std::optional<std::string> output;
 };
 
-Table to_table(const std::vector<ChosenFormat>& formats, bool colour) {
+TextTable to_table(const std::vector<ChosenFormat>& formats, bool colour) {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"format", "bits", "e", "m", "bias", "largest", "smallest normal", "smallest subnormal", "epsilon",
+  TextTable table{{"format", "bits", "e", "m", "bias", "largest", "smallest normal", "smallest subnormal", "epsilon",
                "decades", "specials", "source"},
               {l, r, r, r, r, r, r, r, r, r, l, l},
               {}};
@@ -86,7 +85,7 @@ int run(const Options& options) {
     for (ChosenFormat& chosen : parse_format_list(name)) formats.push_back(std::move(chosen));
   const bool colour = use_colour(1);
   if (options.devices) {
-    const Table table = device_list(formats, colour);
+    const TextTable table = device_list(formats, colour);
     print(options.json       ? json_text(device_list_json(formats))
           : options.markdown ? table.to_markdown()
                              : table.to_text(colour) + "\n" + device_list_legend);
@@ -104,7 +103,7 @@ int run(const Options& options) {
     print(json_text(rows));
     return 0;
   }
-  const Table table = to_table(formats, colour);
+  const TextTable table = to_table(formats, colour);
   print(options.markdown ? table.to_markdown() : table.to_text(colour));
   return 0;
 }

@@ -5,7 +5,6 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "formats/explain_show.hpp"
 #include "narrow/format/neighbours.hpp"
@@ -118,7 +117,7 @@ Fields fields_of(Code code, const Format& f) {
   return {bits.substr(0, sign), bits.substr(sign, exponent), bits.substr(sign + exponent)};
 }
 
-Cell fields_cell(const Fields& fields, std::size_t room) {
+TextCell fields_cell(const Fields& fields, std::size_t room) {
   const auto join = [](const std::string& a, const std::string& b) {
     return a + (a.empty() || b.empty() ? "" : " ") + b;
   };
@@ -143,7 +142,7 @@ std::string heading(const Input& input, const Options& options, bool colour) {
 std::string to_text(const Input& input, const std::vector<Target>& targets, const Options& options) {
   const bool colour = use_colour(1);
   const auto width = static_cast<std::size_t>(terminal_width(1));
-  Table table{{"format", "code", "value", "error (ulp)", "class", "below", "above", "fields"},
+  TextTable table{{"format", "code", "value", "error (ulp)", "class", "below", "above", "fields"},
               {Align::left, Align::left, Align::left, Align::right, Align::left, Align::left, Align::left, Align::left},
               {}};
   std::vector<Fields> fields;

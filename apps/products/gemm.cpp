@@ -4,7 +4,6 @@
 
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/dot/operand.hpp"
 #include "narrow/text/exact_sum.hpp"
@@ -87,14 +86,14 @@ struct Result {
 };
 
 std::string small_matrix(const LoadedMatrix& d, std::size_t item, bool codes) {
-  Table table;
+  TextTable table;
   for (std::size_t j = 0; j < d.cols; ++j) {
     table.header.push_back(std::to_string(j));
     table.align.push_back(Align::right);
   }
   const Format f = d.format;
   for (std::size_t i = 0; i < d.rows; ++i) {
-    std::vector<Cell> row;
+    std::vector<TextCell> row;
     for (std::size_t j = 0; j < d.cols; ++j) {
       const Code code = d.view(item)(i, j);
       row.push_back(codes ? narrow::to_hex_code(code, f) : digits_text(narrow::decode(code, f), 8));

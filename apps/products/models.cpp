@@ -5,7 +5,6 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
@@ -75,7 +74,7 @@ std::string counts_text(const Models& models) {
 
 std::string to_text(const Models& models) {
   const bool colour = use_colour(1);
-  Table table{{"model", "L", "F", "result", "evidence", "source"},
+  TextTable table{{"model", "L", "F", "result", "evidence", "source"},
               {Align::left, Align::right, Align::right, Align::left, Align::left, Align::left},
               {}};
   for (const DotModel* m : models) {
@@ -85,7 +84,7 @@ std::string to_text(const Models& models) {
                          : m->evidence == narrow::Evidence::assumed  ? Colour::yellow
                                                                      : Colour::plain;
     table.rows.push_back({name, std::to_string(m->products_per_step), step_text(*m), result_text(*m),
-                          Cell(evidence, paint(evidence, shade, true)), std::string(m->source)});
+                          TextCell(evidence, paint(evidence, shade, true)), std::string(m->source)});
   }
   return table.to_text(colour) + "\n" + counts_text(models) +
          "\nL: products of one step; F: fraction bits kept below the largest exponent.\n"

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/dot/step.hpp"
@@ -44,7 +43,7 @@ ExactNumber cut_part(const narrow::TracedTerm& t, int lowest) {
 std::string operand_table(const DotModel& m, const narrow::DotOperands& in, const narrow::FusedStage& stage,
                           bool colour) {
   const bool scaled = m.is_block_scaled(), groups = m.rule == narrow::DotRule::block_groups;
-  Table table{{"", "a", "code", "b", "code", "product", "exponent"},
+  TextTable table{{"", "a", "code", "b", "code", "product", "exponent"},
               {Align::left, Align::right, Align::left, Align::right, Align::left, Align::right, Align::left},
               {}};
   for (const std::size_t k : stage.ks) {
@@ -245,7 +244,7 @@ std::string fused_text(const DotModel& m, const narrow::DotOperands& in, const n
 std::string operations_text(const DotModel& m, const narrow::OperationStage& stage, bool colour) {
   const narrow::Format f = m.accumulator.format;
   const bool codes = f.width() <= 32;  // those of fp64 would not fit the line
-  Table table{{"", "operation", "exact", "in " + format_name(m.accumulator)},
+  TextTable table{{"", "operation", "exact", "in " + format_name(m.accumulator)},
               {Align::left, Align::left, Align::right, Align::right},
               {}};
   if (codes) table.header.push_back("code"), table.align.push_back(Align::left);
@@ -257,7 +256,7 @@ std::string operations_text(const DotModel& m, const narrow::OperationStage& sta
       value = narrow::binary_text(*op.result, f), code = narrow::to_hex_code(*op.result, f);
       if (known) error = digits_text(narrow::ulp_error(op.exact, *op.result, f), 4);
     }
-    std::vector<Cell> row{op.label, op.formula, known ? narrow::binary_text(op.exact) : "-", value};
+    std::vector<TextCell> row{op.label, op.formula, known ? narrow::binary_text(op.exact) : "-", value};
     if (codes) row.emplace_back(code, paint(code, Colour::bold, true));
     row.emplace_back(error, error == "0" ? error : paint(error, Colour::red, true));
     table.rows.push_back(std::move(row));

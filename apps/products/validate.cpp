@@ -8,7 +8,6 @@
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/dot/likelihood.hpp"
@@ -150,7 +149,7 @@ std::string distance_name(std::size_t i) {
 }
 
 std::string distance_table(const ValidateResult& r, bool verbose, bool colour) {
-  Table table{{"distance (ulp)", "outputs", "share"}, {Align::left, Align::right, Align::right}, {}};
+  TextTable table{{"distance (ulp)", "outputs", "share"}, {Align::left, Align::right, Align::right}, {}};
   const auto row = [&](const std::string& name, std::uint64_t count) {
     table.rows.push_back(
         {name, std::to_string(count), share_text(static_cast<double>(count) / static_cast<double>(r.total))});

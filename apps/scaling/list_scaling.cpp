@@ -4,7 +4,6 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/block_format.hpp"
 #include "narrow/scale/policy_table.hpp"
@@ -70,8 +69,8 @@ Json to_json() {
   return list;
 }
 
-Table policies(narrow::PolicyKind kind) {
-  Table table{{"policy", "parameters and defaults", "what", "source"},
+TextTable policies(narrow::PolicyKind kind) {
+  TextTable table{{"policy", "parameters and defaults", "what", "source"},
               {Align::left, Align::left, Align::left, Align::left},
               {}};
   for (const narrow::PolicyRow& row : narrow::policy_table()) {
@@ -85,8 +84,8 @@ Table policies(narrow::PolicyKind kind) {
   return table;
 }
 
-Table formats() {
-  Table table{{"format", "block", "scale", "bits/element", "default rule", "source"},
+TextTable formats() {
+  TextTable table{{"format", "block", "scale", "bits/element", "default rule", "source"},
               {Align::left, Align::left, Align::left, Align::right, Align::left, Align::left},
               {}};
   for (const narrow::BlockFormatRow& row : narrow::block_format_table())
@@ -99,8 +98,8 @@ Table formats() {
   return table;
 }
 
-Table rules() {
-  Table table{{"rule", "scale", "what", "source"}, {Align::left, Align::left, Align::left, Align::left}, {}};
+TextTable rules() {
+  TextTable table{{"rule", "scale", "what", "source"}, {Align::left, Align::left, Align::left, Align::left}, {}};
   for (const narrow::ScaleRuleRow& row : narrow::scale_rule_table)
     table.rows.push_back({std::string(row.name), kind_text(row.scale), std::string(row.what), std::string(row.source)});
   return table;

@@ -10,7 +10,6 @@
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/array/blocks.hpp"
@@ -284,10 +283,10 @@ std::string skipped_text(const Column& c, const narrow::OverflowModel& log) {
   return unknown == 0 ? text : text + " (" + count(static_cast<std::size_t>(unknown)) + "unknown)";
 }
 
-Table summary_table(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
+TextTable summary_table(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
   constexpr Align l = Align::left, r = Align::right;
   const std::vector<std::int64_t>& steps = log.log().steps;
-  Table table{{"policy", "first", "last", "smallest", "largest", "settled", "skipped", "remarks"},
+  TextTable table{{"policy", "first", "last", "smallest", "largest", "settled", "skipped", "remarks"},
               {l, r, r, r, r, r, l, l},
               {}};
   for (const Column& c : columns) {
@@ -301,8 +300,8 @@ Table summary_table(const std::vector<Column>& columns, const narrow::OverflowMo
 }
 
 // Steps at each scale. FP8 scales take any value: they are counted by their power of two.
-Table time_table(const std::vector<Column>& columns, std::size_t steps) {
-  Table table{{"scale"}, {Align::right}, {}};
+TextTable time_table(const std::vector<Column>& columns, std::size_t steps) {
+  TextTable table{{"scale"}, {Align::right}, {}};
   std::map<float, std::vector<std::uint64_t>, std::greater<>> rows;
   std::uint64_t not_a_number = 0;
   for (std::size_t k = 0; k < columns.size(); ++k) {
@@ -322,19 +321,19 @@ Table time_table(const std::vector<Column>& columns, std::size_t steps) {
     }
   }
   for (const auto& [scale, counts] : rows) {
-    std::vector<Cell> cells{scale_name(scale)};
+    std::vector<TextCell> cells{scale_name(scale)};
     for (const std::uint64_t count : counts) cells.emplace_back(count == 0 ? "." : std::to_string(count));
     table.rows.push_back(std::move(cells));
   }
   if (not_a_number != 0) table.rows.push_back({"NaN: " + std::to_string(not_a_number)});
   if (std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.ends_unknown; })) {
-    std::vector<Cell> cells{"unknown"};
+    std::vector<TextCell> cells{"unknown"};
     for (const Column& c : columns)
       cells.emplace_back(c.ends_unknown && steps != c.trace.steps.size() ? std::to_string(steps - c.trace.steps.size())
                                                                          : ".");
     table.rows.push_back(std::move(cells));
   }
-  for (std::vector<Cell>& row : table.rows) row.resize(table.header.size(), Cell(""));
+  for (std::vector<TextCell>& row : table.rows) row.resize(table.header.size(), TextCell(""));
   return table;
 }
 
@@ -357,11 +356,11 @@ std::string trajectory_text(const std::vector<Column>& columns, const std::vecto
         break;
       }
     }
-  Table table{{"step"}, {Align::right}, {}};
+  TextTable table{{"step"}, {Align::right}, {}};
   for (const Column& c : columns) table.header.push_back(c.name), table.align.push_back(Align::right);
   for (std::size_t k = 0; k < changes.size() && k < most; ++k) {
     const std::size_t i = changes[k];
-    std::vector<Cell> cells{std::to_string(steps[i])};
+    std::vector<TextCell> cells{std::to_string(steps[i])};
     for (const Column& c : columns)
       cells.emplace_back(i >= c.trace.steps.size() ? (c.ends_unknown ? "unknown" : "ended")
                                                    : mark(c.trace.steps[i]) + scale_name(c.trace.steps[i].scale));

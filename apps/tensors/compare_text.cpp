@@ -1,7 +1,6 @@
 #include "tensors/compare_text.hpp"
 
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/text.hpp"
@@ -77,10 +76,10 @@ std::string bin_text(std::size_t k) {
 std::string differences_text(const ComparedTensor& pair, const std::vector<narrow::Difference>& list, bool colour) {
   constexpr Align l = Align::left, r = Align::right;
   const narrow::ElementType type = code_type(pair);
-  Table table{{"index", "flat", "X code", "Y code", "X", "Y", "ulp"}, {l, r, l, l, l, l, r}, {}};
+  TextTable table{{"index", "flat", "X code", "Y code", "X", "Y", "ulp"}, {l, r, l, l, l, l, r}, {}};
   if (!pair.found.has_ulp) table = {{"index", "flat", "X", "Y"}, {l, r, l, l}, {}};
   for (const narrow::Difference& d : list) {
-    std::vector<Cell> row{shape_text(indices(pair.x, d.index)), std::to_string(d.index)};
+    std::vector<TextCell> row{shape_text(indices(pair.x, d.index)), std::to_string(d.index)};
     if (pair.found.has_ulp) row.insert(row.end(), {code_text(d.x, type), code_text(d.y, type)});
     row.insert(row.end(), {value_text(d.x, type), value_text(d.y, type)});
     if (pair.found.has_ulp) row.push_back(d.ulp ? std::to_string(*d.ulp) : "NaN");
@@ -90,7 +89,7 @@ std::string differences_text(const ComparedTensor& pair, const std::vector<narro
 }
 
 std::string distribution_text(const narrow::Comparison& c, bool colour) {
-  Table table{{"ulp", "values"}, {Align::right, Align::left}, {}};
+  TextTable table{{"ulp", "values"}, {Align::right, Align::left}, {}};
   table.rows.push_back({"equal bits", count_text(c.equal, c.total)});
   for (std::size_t k = 0; k < narrow::ulp_bins; ++k)
     if (c.by_ulp[k] != 0)
@@ -135,7 +134,7 @@ std::string types_text(const ComparedTensor& pair) {
   return (x == y ? x : x + " against " + y) + (is_rounded(pair) ? " in " + format_text(pair) : "");
 }
 
-Cell verdict_cell(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
+TextCell verdict_cell(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
   const std::string text = verdict(pair, limits);
   return {text, paint(text, is_good(pair, limits) ? Colour::green : Colour::red, true)};
 }
@@ -222,7 +221,7 @@ std::string compare_text(const std::vector<ComparedTensor>& pairs, const narrow:
   }
   constexpr Align l = Align::left, r = Align::right;
   constexpr std::size_t most_details = 3;
-  Table table{{"tensor", "type", "values", "equal", "max ulp", "NaN against number", "sign of zero", "verdict"},
+  TextTable table{{"tensor", "type", "values", "equal", "max ulp", "NaN against number", "sign of zero", "verdict"},
               {l, l, r, r, r, r, r, l},
               {}};
   std::string more;

@@ -4,7 +4,6 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/scale_rule.hpp"
 #include "narrow/tensor/block_tensor.hpp"
@@ -73,7 +72,7 @@ Json to_json(const ChosenFile& chosen) {
 // The parts of the tensors in block formats, a line each.
 std::string blocks_text(const std::vector<narrow::Tensor>& tensors, bool colour) {
   constexpr Align l = Align::left;
-  Table table{{"tensor", "block", "rule", "codes", "scales", "value"}, {l, l, l, l, l, l}, {}};
+  TextTable table{{"tensor", "block", "rule", "codes", "scales", "value"}, {l, l, l, l, l, l}, {}};
   for (const narrow::Tensor& t : tensors) {
     if (!t.blocks) continue;
     const narrow::BlockParts& b = *t.blocks;
@@ -97,7 +96,7 @@ std::string to_text(const ChosenFile& chosen) {
                      std::string(narrow::file_kind_name(chosen.file.kind)) + ", " + std::to_string(n) +
                      (n == 1 ? " tensor, " : " tensors, ") + std::to_string(elements) +
                      (elements == 1 ? " element, " : " elements, ") + size_text(bytes) + "\n";
-  Table table{{"tensor", "type", "shape", "bytes", "order"},
+  TextTable table{{"tensor", "type", "shape", "bytes", "order"},
               {Align::left, Align::left, Align::left, Align::right, Align::left},
               {}};
   bool any_order = false;

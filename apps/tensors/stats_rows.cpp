@@ -80,7 +80,7 @@ std::string csv_value(const Json& value) {
 double share_of(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0 : as_double(part) / as_double(whole); }
 
 // Red from one in a hundred on, yellow for less.
-Cell loss_cell(std::uint64_t part, std::uint64_t whole) {
+TextCell loss_cell(std::uint64_t part, std::uint64_t whole) {
   const std::string text = count_text(part, whole);
   if (part == 0) return text;
   return {text, paint(text, share_of(part, whole) >= 0.01 ? Colour::red : Colour::yellow, true)};
@@ -173,9 +173,9 @@ std::string stats_csv(const std::vector<StatsRow>& rows) {
   return out;
 }
 
-Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
+TextTable stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"tensor", "format", "scale", "count", "zeros", "underflow", "subnormal", "overflow", "NaN", "Inf",
+  TextTable table{{"tensor", "format", "scale", "count", "zeros", "underflow", "subnormal", "overflow", "NaN", "Inf",
                "amax", "min nonzero", "SQNR dB"},
               {l, l, r, r, r, r, r, r, r, r, r, r, r},
               {}};
@@ -183,7 +183,7 @@ Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   for (const StatsRow& row : rows) {
     const narrow::InputStatistics& in = row.input;
     const narrow::FormatStatistics& f = row.in_format;
-    std::vector<Cell> cells{printable(row.tensor),
+    std::vector<TextCell> cells{printable(row.tensor),
                             row.format,
                             scale_text(row.scale),
                             std::to_string(in.count),
@@ -202,9 +202,9 @@ Table stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   return table;
 }
 
-Table block_scale_table(const std::vector<StatsRow>& rows) {
+TextTable block_scale_table(const std::vector<StatsRow>& rows) {
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"tensor", "format", "blocks", "smallest", "1%", "median", "99%", "largest", "zero", "Inf or NaN"},
+  TextTable table{{"tensor", "format", "blocks", "smallest", "1%", "median", "99%", "largest", "zero", "Inf or NaN"},
               {l, l, r, r, r, r, r, r, r, r},
               {}};
   for (const StatsRow& row : rows) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/json_value.hpp"
-#include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/array/statistics.hpp"
 #include "narrow/scale/block_format.hpp"
 
@@ -47,8 +47,8 @@ void sort_rows(std::vector<StatsRow>& rows, const std::string& key);  // throws 
 
 Json stats_json(const std::vector<StatsRow>& rows);
 std::string stats_csv(const std::vector<StatsRow>& rows);
-Table stats_table(const std::vector<StatsRow>& rows, bool with_file);
-Table block_scale_table(const std::vector<StatsRow>& rows);  // those that have blocks: how their scales are spread
+TextTable stats_table(const std::vector<StatsRow>& rows, bool with_file);
+TextTable block_scale_table(const std::vector<StatsRow>& rows);  // those that have blocks: how their scales are spread
 
 std::string sqnr_text(const StatsRow& row);  // "25.5"; "exact" without error, "-" where it is undefined
 

@@ -78,7 +78,7 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
   std::stable_sort(all.begin(), all.end(), [&](const Series& a, const Series& b) { return key(a) < key(b); });
 
   constexpr Align l = Align::left, r = Align::right;
-  Table table{{"tensor", "format", "steps", "amax", "underflow", "overflow", "SQNR dB", "breaks at"},
+  TextTable table{{"tensor", "format", "steps", "amax", "underflow", "overflow", "SQNR dB", "breaks at"},
               {l, l, r, l, l, l, l, l},
               {}};
   for (const Series& s : all) {
@@ -89,7 +89,7 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
         {printable(a.tensor), a.format, std::to_string(s.size()), arrow(amax_text(a), amax_text(b)),
          arrow(share_text(share(a.in_format.underflow, a)), share_text(share(b.in_format.underflow, b))),
          arrow(share_text(share(a.overflow(), a)), share_text(share(b.overflow(), b))),
-         arrow(sqnr_text(a), sqnr_text(b)), Cell{when, broken == nullptr ? when : paint(when, Colour::red, true)}});
+         arrow(sqnr_text(a), sqnr_text(b)), TextCell{when, broken == nullptr ? when : paint(when, Colour::red, true)}});
   }
   std::string text = table.to_text(colour, 2);
   const StatsRow* broken = all.empty() ? nullptr : first_break(all.front());

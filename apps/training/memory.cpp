@@ -8,7 +8,6 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
-#include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/policy_table.hpp"
 #include "narrow/text/quote.hpp"
@@ -197,9 +196,9 @@ std::string heading(const Request& r) {
          std::string(train::recompute_names[static_cast<std::size_t>(r.recompute)]) + ":\n";
 }
 
-Table state_table(const Request& r, const std::vector<Row>& rows, bool colour) {
+TextTable state_table(const Request& r, const std::vector<Row>& rows, bool colour) {
   constexpr Align right = Align::right;
-  Table table{{"recipe", "ZeRO", "bytes/parameter", "parameters", "copy", "gradients", "moments", "compensation",
+  TextTable table{{"recipe", "ZeRO", "bytes/parameter", "parameters", "copy", "gradients", "moments", "compensation",
                "activations", "device", "all devices"},
               {Align::left, right, right, right, right, right, right, right, right, right, right},
               {}};
@@ -225,8 +224,8 @@ Table state_table(const Request& r, const std::vector<Row>& rows, bool colour) {
   return table;
 }
 
-Table activation_table(const Request& r, bool colour) {
-  Table table{
+TextTable activation_table(const Request& r, bool colour) {
+  TextTable table{
       {"activations", "none", "selective", "full"}, {Align::left, Align::right, Align::right, Align::right}, {}};
   for (const train::Recipe& recipe : r.recipes) {
     table.rows.push_back({{recipe.name, paint(recipe.name, Colour::bold, colour)}});

@@ -7,6 +7,7 @@
 
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/scale/policy.hpp"
 
 namespace app {
@@ -121,17 +122,17 @@ std::string train_heading(const train::RunRequest& r, std::size_t parameters) {
          (r.optimiser->kind == train::OptimiserKind::adamw ? "AdamW" : "SGD") + order_text(r) + "\n\n";
 }
 
-Table train_table(const RunResults& results) {
+TextTable train_table(const RunResults& results) {
   constexpr Align l = Align::left, r = Align::right;
   const bool has_classes =
       std::any_of(results.begin(), results.end(), [](const auto& run) { return run.held_out_accuracy.has_value(); });
-  Table table{{"recipe", "final loss", "best loss", "held out"}, {l, r, r, r}, {}};
+  TextTable table{{"recipe", "final loss", "best loss", "held out"}, {l, r, r, r}, {}};
   if (has_classes) table.header.push_back("right %"), table.align.push_back(r);
   for (const char* title : {"skipped", "last scale"}) table.header.push_back(title), table.align.push_back(r);
   table.header.push_back("where it broke");
   table.align.push_back(l);
   for (const Runs runs : by_recipe(results)) {
-    std::vector<Cell> row{runs[0].recipe, spread_text(runs, 4, [](const auto& run) { return run.final_loss; }),
+    std::vector<TextCell> row{runs[0].recipe, spread_text(runs, 4, [](const auto& run) { return run.final_loss; }),
                           spread_text(runs, 4, [](const auto& run) { return run.best_loss; }),
                           spread_text(runs, 4, [](const auto& run) { return value_or_nan(run.held_out_loss); })};
     if (has_classes)
@@ -166,8 +167,8 @@ std::string train_json(const RunResults& results) {
   return json_text(list);
 }
 
-Table recipe_list() {
-  Table table{{"recipe", "loss scale", "what"}, {Align::left, Align::left, Align::left}, {}};
+TextTable recipe_list() {
+  TextTable table{{"recipe", "loss scale", "what"}, {Align::left, Align::left, Align::left}, {}};
   for (const train::RecipeRow& row : train::recipe_table())
     table.rows.push_back({std::string(row.name), std::string(row.loss_scaler), std::string(row.what)});
   return table;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "narrow/train/run/trainer.hpp"
 
 namespace app {
@@ -12,9 +12,9 @@ namespace app {
 using RunResults = std::vector<narrow::train::RunResult>;
 
 std::string train_heading(const narrow::train::RunRequest& request, std::size_t parameters);
-Table train_table(const RunResults& results);  // one line a recipe, with the spread over its seeds
+TextTable train_table(const RunResults& results);  // one line a recipe, with the spread over its seeds
 std::string train_json(const RunResults& results);
-Table recipe_list();
+TextTable recipe_list();
 std::string recipe_list_json();
 
 }  // namespace app

@@ -5,16 +5,24 @@
 
 #include "narrow/base/version.hpp"
 #include "narrow/report/escape.hpp"
+#include "narrow/report/text_table.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow::report {
 namespace {
 
-bool is_number(const Column& column) { return column.kind != ColumnKind::text; }
-
-// Code points, not bytes: what an aligned column counts.
-std::size_t length_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+// Numbers to the right, texts to the left.
+TextTable laid_out(const Table& table) {
+  TextTable out;
+  for (const Column& column : table.columns) {
+    out.header.push_back(visible(heading(column)));
+    out.align.push_back(column.kind == ColumnKind::text ? Align::left : Align::right);
+  }
+  for (const auto& row : table.rows) {
+    out.rows.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) out.rows.back().push_back(shown_text(table.columns[i], row[i]));
+  }
+  return out;
 }
 
 std::string json_cell(const Column& column, const Cell& cell) {
@@ -44,43 +52,9 @@ std::string to_csv(const Table& table, const std::string& source) {
   return out;
 }
 
-std::string to_markdown(const Table& table) {
-  std::string head = "|", rule = "|", rows;
-  for (const Column& column : table.columns) {
-    head += " " + escaped_markdown(heading(column)) + " |";
-    rule += is_number(column) ? "---:|" : "---|";
-  }
-  for (const auto& row : table.rows) {
-    rows += "|";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      rows += " " + escaped_markdown(shown_text(table.columns[i], row[i])) + " |";
-    rows += "\n";
-  }
-  return head + "\n" + rule + "\n" + rows;
-}
+std::string to_markdown(const Table& table) { return laid_out(table).to_markdown(); }
 
-std::string to_text(const Table& table) {
-  std::vector<std::vector<std::string>> lines(1);
-  for (const Column& column : table.columns) lines[0].push_back(visible(heading(column)));
-  for (const auto& row : table.rows) {
-    lines.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i) lines.back().push_back(visible(shown_text(table.columns[i], row[i])));
-  }
-  std::vector<std::size_t> widths(table.columns.size(), 0);
-  for (const auto& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], length_of(line[i]));
-  std::string out;
-  for (const auto& line : lines) {
-    std::string text;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string space(widths[i] - length_of(line[i]), ' ');
-      text += (i == 0 ? "" : "  ") + (is_number(table.columns[i]) ? space + line[i] : line[i] + space);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
-  }
-  return out;
-}
+std::string to_text(const Table& table) { return laid_out(table).to_text(false); }
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
