@@ -7,6 +7,7 @@ cd "$(dirname "$0")"
 . .ci/setup.sh
 options=()
 tests=(-LE slow)
+cuda=no
 if [ "${1:-}" = --all ]; then
   shift
   needed_packages="$needed_packages $optional_packages"
@@ -18,7 +19,7 @@ if [ "${1:-}" = --all ]; then
     tar -xf ../shared/matplotplusplus.tar.xz -C build
     options+=("-DFETCHCONTENT_SOURCE_DIR_MATPLOTPLUSPLUS=$PWD/build/matplotplusplus")
   fi
-  if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then options+=(-DNARROW_CUDA=ON); fi
+  if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then cuda=yes; fi
 fi
 case "${1:-}" in
   -*) echo "usage: ./test.sh [--all] [preset]" >&2; exit 2 ;;
@@ -32,3 +33,8 @@ say "build"
 cmake --build --preset "$preset" -j "$(build_jobs)"
 say "test"
 ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"
+if [ "$cuda" = yes ]; then
+  say "CUDA: compiled; \"narrow gpu check\" runs it where there is a GPU"
+  cmake --preset cuda
+  cmake --build --preset cuda -j "$(build_jobs)" --target narrow_app cuda_tests
+fi

@@ -5,6 +5,7 @@
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/cuda/device.hpp"
+#include "narrow/cuda/product.hpp"
 #include "narrow/golden/plan_prediction.hpp"
 
 namespace app {

@@ -14,6 +14,7 @@
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/device.hpp"
 #include "narrow/cuda/product.hpp"
+#include "narrow/cuda/tensor_cores.hpp"
 #include "narrow/golden/golden.hpp"
 #include "products/gpu.hpp"
 #include "products/gpu_plan.hpp"

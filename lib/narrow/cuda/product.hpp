@@ -2,6 +2,7 @@
 #pragma once
 
 #include "narrow/cuda/check.hpp"
+#include "narrow/dot/plan.hpp"
 #include "narrow/golden/product_types.hpp"
 
 namespace narrow {
