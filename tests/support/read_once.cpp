@@ -1,0 +1,1 @@
+// What the headers that tests read once are compiled with.
