@@ -40,6 +40,11 @@ std::string read_text(const std::string& path, Dash dash) {
   }
 }
 
+bool file_exists(const std::string& path) {
+  struct stat about {};
+  return stat(path.c_str(), &about) == 0;
+}
+
 std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size() && i <= most_dimensions; ++i)

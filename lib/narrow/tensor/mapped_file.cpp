@@ -23,14 +23,9 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(quote_path(path) + ": " + why); }
 
-bool exists(const std::string& path) {
-  struct stat about {};
-  return stat(path.c_str(), &about) == 0;
-}
-
 std::string advice_for_folder(const std::string& path) {
   for (const char* name : {"model.safetensors.index.json", "model.safetensors"})
-    if (exists(path + "/" + name))
+    if (file_exists(path + "/" + name))
       return std::string("a folder; give the file in it: ") + quote_path(path + "/" + name);
   return "a folder, not a file; give a .safetensors, .npy or .npz file, or a model.safetensors.index.json";
 }

@@ -67,11 +67,6 @@ TensorFile read_any(const std::shared_ptr<const MappedFile>& file) {
   throw Error(known.empty() ? what_it_is_not(path, text) : known);
 }
 
-bool exists(const std::string& path) {
-  struct stat about {};
-  return stat(path.c_str(), &about) == 0;
-}
-
 std::string some_names(const TensorFile& file) {
   constexpr std::size_t most = 5;
   std::string list;
@@ -125,10 +120,10 @@ TensorFile open_tensor_file(const std::string& path) {
 
 std::pair<std::string, std::string> split_file_and_name(const std::string& file_and_name) {
   const std::string& all = file_and_name;
-  if (all == "-" || exists(all)) return {all, ""};
+  if (all == "-" || file_exists(all)) return {all, ""};
   for (std::size_t colon = all.rfind(':'); colon != std::string::npos && colon > 0; colon = all.rfind(':', colon - 1)) {
     const std::string file = all.substr(0, colon);
-    if (file == "-" || exists(file)) return {file, all.substr(colon + 1)};
+    if (file == "-" || file_exists(file)) return {file, all.substr(colon + 1)};
   }
   // No such file: split where a name of a tensor file ends, so that the message names the file.
   for (const std::string_view ending : {".safetensors:", ".npy:", ".npz:", ".json:"})
