@@ -22,7 +22,7 @@ const std::vector<float>& floats() {
   static const std::vector<float> data = test::sprinkled<float>(count, test::row_of("fp16").format);
   return data;
 }
-std::vector<Cast> casts() {
+std::vector<Cast> environment_casts() {
   std::vector<Cast> list;
   for (const Rounding rounding : test::roundings) list.push_back({.rounding = rounding});
   list.push_back({.overflow = narrow::Overflow::saturate});
@@ -44,7 +44,7 @@ TEST_CASE("array: casts give the same bits in every floating-point environment")
   const std::span<const float> few = std::span(floats()).first(4096);
   for (const test::Row& row : test::array_rows())
     test::check_environments(row.name.c_str(), [&](Digest& d) {
-      for (const Cast& cast : casts()) {
+      for (const Cast& cast : environment_casts()) {
         std::vector<float> values(few.size());
         std::vector<std::uint64_t> codes(few.size());
         narrow::round_array(few, values, row.format, cast, 3);
@@ -114,7 +114,7 @@ TEST_CASE("array: the scalar functions give the same bits in every floating-poin
   for (const test::Row& row : test::rows())
     test::check_environments(row.name.c_str(), [&](Digest& d) {
       for (std::size_t i = 0; i < 400; ++i)
-        for (const Cast& cast : casts()) {
+        for (const Cast& cast : environment_casts()) {
           const float x = floats()[i];
           const narrow::Code a = narrow::encode(x, row.format, cast, i);
           d.add(a), d.add(narrow::round_to(x, row.format, cast, i)), d.add(narrow::decode(a, row.format));

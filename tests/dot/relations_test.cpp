@@ -12,6 +12,7 @@
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/dot/validate.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/round/convert.hpp"
 #include "support/scale.hpp"
 
 using narrow::Code;
