@@ -89,7 +89,7 @@ std::string all_text(const Outcome& o) {
 std::vector<std::string> small_settings(const Experiment& e) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : {std::pair{"longest", "64"}, {"trials", "1"}, {"most", "16"}, {"samples", "4096"}})
-    for (const Parameter& p : e.parameters)
+    for (const analysis::Parameter& p : e.parameters)
       if (p.name == name) settings.push_back(std::string(name) + "=" + value);
   return settings;
 }
@@ -104,7 +104,7 @@ TEST_CASE("analysis: no file makes an experiment print nan or inf or leave NaN a
     CAPTURE(h.name);
     const std::string path = folder.write("t.safetensors", test::file_of(h.tensors));
     for (const Experiment& e : experiments())
-      for (const Parameter& p : e.parameters) {
+      for (const analysis::Parameter& p : e.parameters) {
         if (p.kind != ParameterKind::file) continue;
         CAPTURE(e.name);
         std::vector<std::string> settings = small_settings(e);

@@ -11,8 +11,8 @@
 #include "narrow/base/random.hpp"
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/dot/validate.hpp"
-#include "narrow/round/round_to.hpp"
 #include "narrow/round/convert.hpp"
+#include "narrow/round/round_to.hpp"
 #include "support/scale.hpp"
 
 using narrow::Code;
