@@ -5,6 +5,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
 #include "narrow/base/random.hpp"
 #include "support/scale.hpp"
 #include "tensor/files.hpp"
@@ -285,14 +289,23 @@ TEST_CASE("train: a run that is killed while it saves always leaves a whole chec
   Trainer whole(request);
   request = whole.request();  // the data are opened
   std::uint64_t done = 0;
+  std::chrono::duration<double> first_save{};  // on this machine, with these sanitizers: the measure of when to kill
   for (std::uint64_t round = 0; round < test::scaled(30, 10); ++round) {
+    const auto start = std::chrono::steady_clock::now();
     const pid_t child = fork();
     if (child == 0) {
       Trainer trainer(request);
       if (std::filesystem::exists(path)) read_checkpoint(path, trainer);
       for (;;) trainer.step(), write_checkpoint(path, trainer);
     }
-    usleep(static_cast<useconds_t>(2000 + narrow::random_bits(7, round) % 20000));
+    if (round == 0) {
+      while (!std::filesystem::exists(path) && first_save < std::chrono::minutes(1)) {
+        usleep(200);
+        first_save = std::chrono::steady_clock::now() - start;
+      }
+    } else {
+      std::this_thread::sleep_for(first_save * (0.25 + 0.01 * static_cast<double>(narrow::random_bits(7, round) % 300)));
+    }
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);

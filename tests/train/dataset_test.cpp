@@ -118,7 +118,7 @@ TEST_CASE("train: Fashion-MNIST is read where it is installed and asked for wher
   CHECK(error_of([] { read_fashion("/no/such/folder"); }) ==
         "Fashion-MNIST is not installed ('/no/such/folder'); on Debian: apt install dataset-fashion-mnist");
   if (!std::filesystem::exists(fashion_folder)) {
-    MESSAGE("skipped: no " << fashion_folder);
+    MESSAGE("skipped: no " << std::string(fashion_folder));
     return;
   }
   const ImageSplit images = read_fashion();
