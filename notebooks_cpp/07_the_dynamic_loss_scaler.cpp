@@ -11,7 +11,7 @@
 
 #include "lesson.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/train/run/run.hpp"
 #include "recordings.hpp"

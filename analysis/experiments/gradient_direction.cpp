@@ -6,7 +6,7 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/training_runs.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 
 namespace analysis::of_gradient_direction {
 namespace {

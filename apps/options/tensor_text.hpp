@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
 
-std::string shape_text(std::span<const std::uint64_t> shape);     // "[64, 256]"; "[]" is a scalar
+using narrow::shape_text;
 std::string size_text(std::uint64_t bytes);                       // "2.58 MiB"
 std::string share_text(double share);                             // "1.23%"; never 0 or 100 for what is not
 std::string count_text(std::uint64_t part, std::uint64_t whole);  // "12345 (1.23%)"; "0"

@@ -6,7 +6,7 @@
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/block_format.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 
 namespace app {
 namespace of_list_scaling {
@@ -16,8 +16,8 @@ std::string value_text(const narrow::ParameterRow& p) {
   return p.kind == narrow::ParameterKind::scale && p.initial > 4096 ? scale_text(p.initial) : digits_text(p.initial, 6);
 }
 
-const char* kind_text(narrow::PolicyKind kind) {
-  return kind == narrow::PolicyKind::loss_scaler ? "loss scaler" : "tensor recipe";
+const char* kind_text(narrow::ScalerKind kind) {
+  return kind == narrow::ScalerKind::loss_scaler ? "loss scaler" : "tensor recipe";
 }
 const char* kind_text(narrow::ScaleKind kind) {
   return kind == narrow::ScaleKind::e8m0 ? "E8M0" : kind == narrow::ScaleKind::e4m3 ? "E4M3" : "FP32";
@@ -28,7 +28,7 @@ std::string block_text(const narrow::BlockFormat& f) {
   return side(f.block_rows) + " x " + side(f.block_cols);
 }
 
-Json policy_json(const narrow::PolicyRow& row) {
+Json policy_json(const narrow::ScalerRow& row) {
   Json parameters = Json::array();
   for (const narrow::ParameterRow& p : row.parameters) {
     const bool none = p.kind == narrow::ParameterKind::limit && p.initial == 0;
@@ -46,7 +46,7 @@ Json policy_json(const narrow::PolicyRow& row) {
 
 Json to_json() {
   Json list = Json::array();
-  for (const narrow::PolicyRow& row : narrow::policy_table()) list.push_back(policy_json(row));
+  for (const narrow::ScalerRow& row : narrow::scaler_table()) list.push_back(policy_json(row));
   for (const narrow::BlockFormatRow& row : narrow::block_format_table()) {
     Json rules = Json::array();
     for (const std::string_view rule : narrow::rules_for(row.format)) rules.push_back(rule);
@@ -69,11 +69,11 @@ Json to_json() {
   return list;
 }
 
-TextTable policies(narrow::PolicyKind kind) {
+TextTable policies(narrow::ScalerKind kind) {
   TextTable table{{"policy", "parameters and defaults", "what", "source"},
               {Align::left, Align::left, Align::left, Align::left},
               {}};
-  for (const narrow::PolicyRow& row : narrow::policy_table()) {
+  for (const narrow::ScalerRow& row : narrow::scaler_table()) {
     if (row.kind != kind) continue;
     std::string parameters;
     for (const narrow::ParameterRow& p : row.parameters)
@@ -112,9 +112,9 @@ int run(bool json) {
   }
   const bool colour = use_colour(1);
   print("Loss scalers, for scale-trace --policy (NAME or NAME:PARAMETER=VALUE:...)\n");
-  print(policies(narrow::PolicyKind::loss_scaler).to_text(colour, 2));
+  print(policies(narrow::ScalerKind::loss_scaler).to_text(colour, 2));
   print("\nFP8 scales of a tensor, row or block from its amax, for scale-trace --policy\n");
-  print(policies(narrow::PolicyKind::tensor_recipe).to_text(colour, 2));
+  print(policies(narrow::ScalerKind::tensor_recipe).to_text(colour, 2));
   print("\nBlock formats, for stats --formats and cast --to (NAME or NAME:RULE)\n");
   print(formats().to_text(colour, 2));
   print("\nRules by which blocks get their scales\n");

@@ -89,7 +89,7 @@ std::vector<narrow::NamedScaler> choose_policies(const Options& options) {
       throw narrow::Error("--policy: an empty name in " + narrow::quote(list) +
                           "; names with commas, see narrow list-scaling");
     if (!names.insert(word).second) throw narrow::Error("--policy: " + narrow::quote(word) + " is named twice");
-    const narrow::PolicyRow* row = narrow::find_policy(word.substr(0, word.find(':')));
+    const narrow::ScalerRow* row = narrow::find_scaler(word.substr(0, word.find(':')));
     for (const narrow::ParameterValue& value : common)
       if (const narrow::ParameterRow* p = row == nullptr ? nullptr : row->find(value.name);
           p != nullptr && !narrow::is_allowed(value.value, p->kind))

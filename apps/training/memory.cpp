@@ -9,7 +9,7 @@
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "training/train_options.hpp"

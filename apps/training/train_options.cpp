@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"

@@ -8,7 +8,7 @@
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace app {
 namespace {

@@ -16,8 +16,6 @@
 #include "narrow/base/error.hpp"
 
 using namespace narrow;
-using namespace narrow::report;
-using namespace narrow::plot;
 
 namespace {
 

@@ -8,8 +8,8 @@
 
 #include "narrow/format/find_format.hpp"
 #include "narrow/report/table_writers.hpp"
-#include "narrow/scale/policy.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/tensor/element_type.hpp"
 #include "narrow/tensor/npy.hpp"
 #include "narrow/tensor/npy_dict.hpp"

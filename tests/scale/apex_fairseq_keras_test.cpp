@@ -11,9 +11,9 @@ using test::after;
 using test::scales;
 
 TEST_CASE("scale: apex starts at 2^16 and never exceeds 2^24") {
-  const narrow::ApexScaler policy;
-  CHECK(after(policy, test::repeat("g", 1999)).scale == 65536);
-  CHECK(after(policy, test::repeat("g", 2000)).scale == 131072);
+  const narrow::ApexScaler scaler;
+  CHECK(after(scaler, test::repeat("g", 1999)).scale == 65536);
+  CHECK(after(scaler, test::repeat("g", 2000)).scale == 131072);
   const narrow::ApexScaler fast{.init = 0x1p23, .growth_interval = 1};
   CHECK(scales(fast, "ggg") == std::vector<double>{0x1p23, 0x1p24, 0x1p24, 0x1p24});
   CHECK(after(fast, "gg").event == ScaleEvent::at_maximum);
@@ -35,17 +35,17 @@ TEST_CASE("scale: apex halves at once and has a floor only when one is given") {
 }
 
 TEST_CASE("scale: fairseq grows after the window counted from the last overflow") {
-  const narrow::FairseqScaler policy{.init = 8, .growth_interval = 3};
-  CHECK(scales(policy, "gggggg") == std::vector<double>{8, 8, 8, 16, 16, 16, 32});
-  CHECK(scales(policy, "gbggg") == std::vector<double>{8, 8, 4, 4, 4, 8});
+  const narrow::FairseqScaler scaler{.init = 8, .growth_interval = 3};
+  CHECK(scales(scaler, "gggggg") == std::vector<double>{8, 8, 8, 16, 16, 16, 32});
+  CHECK(scales(scaler, "gbggg") == std::vector<double>{8, 8, 4, 4, 4, 8});
 }
 
 TEST_CASE("scale: fairseq puts the scale back and ends when the minimum is reached") {
-  const narrow::FairseqScaler policy{.init = 4, .min = 1};
-  const auto ended = after(policy, "bb");  // 4 -> 2 -> 1 <= min
+  const narrow::FairseqScaler scaler{.init = 4, .min = 1};
+  const auto ended = after(scaler, "bb");  // 4 -> 2 -> 1 <= min
   CHECK(ended.event == ScaleEvent::ended);
   CHECK(ended.scale == 2);
-  CHECK(next(policy, ended, {true, 0}) == ended);
+  CHECK(next(scaler, ended, {true, 0}) == ended);
   // metaseq PR #115: init 4, window 256, minimum 2^-5.
   const narrow::FairseqScaler metaseq{.init = 4, .min = 0x1p-5, .growth_interval = 256};
   CHECK(after(metaseq, "bbbbbb").scale == 0x1p-4);
@@ -64,12 +64,12 @@ TEST_CASE("scale: fairseq tolerates a share of overflows and stops at its thresh
 }
 
 TEST_CASE("scale: keras never goes below one") {
-  const narrow::KerasScaler policy;
-  CHECK(scale(initial(policy)) == 32768);
-  CHECK(after(policy, test::repeat("b", 15)).scale == 1);
-  CHECK(after(policy, test::repeat("b", 40)) == narrow::KerasState{1, 0, ScaleEvent::at_minimum});
-  CHECK(after(policy, test::repeat("g", 1999)).scale == 32768);
-  CHECK(after(policy, test::repeat("g", 2000)).scale == 65536);
+  const narrow::KerasScaler scaler;
+  CHECK(scale(initial(scaler)) == 32768);
+  CHECK(after(scaler, test::repeat("b", 15)).scale == 1);
+  CHECK(after(scaler, test::repeat("b", 40)) == narrow::KerasState{1, 0, ScaleEvent::at_minimum});
+  CHECK(after(scaler, test::repeat("g", 1999)).scale == 32768);
+  CHECK(after(scaler, test::repeat("g", 2000)).scale == 65536);
   CHECK(after(narrow::KerasScaler{.init = 0x1p127, .growth_interval = 1}, "gg").scale == 0x1p127f);
 }
 

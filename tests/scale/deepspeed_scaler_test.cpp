@@ -41,34 +41,34 @@ TEST_CASE("scale: growth refills deepspeed's hysteresis") {
 }
 
 TEST_CASE("scale: with consecutive hysteresis every good step refills deepspeed's") {
-  const DeepSpeedScaler policy{.init = 1024, .growth_interval = 5, .hysteresis = 2, .consecutive_hysteresis = true};
-  CHECK(after(policy, "bgbgbg") == DeepSpeedState{1024, 6, 4, 2, ScaleEvent::none});
-  CHECK(after(policy, "bb").scale == 512);
-  CHECK(after(policy, "bbg").hysteresis == 2);
+  const DeepSpeedScaler scaler{.init = 1024, .growth_interval = 5, .hysteresis = 2, .consecutive_hysteresis = true};
+  CHECK(after(scaler, "bgbgbg") == DeepSpeedState{1024, 6, 4, 2, ScaleEvent::none});
+  CHECK(after(scaler, "bb").scale == 512);
+  CHECK(after(scaler, "bbg").hysteresis == 2);
 }
 
 TEST_CASE("scale: an overflow at deepspeed's minimum ends the run as an event") {
-  const DeepSpeedScaler policy{.init = 4, .min = 1, .hysteresis = 1};
-  CHECK(scales(policy, "bb") == std::vector<double>{4, 2, 1});
-  const DeepSpeedState ended = after(policy, "bbb");
+  const DeepSpeedScaler scaler{.init = 4, .min = 1, .hysteresis = 1};
+  CHECK(scales(scaler, "bb") == std::vector<double>{4, 2, 1});
+  const DeepSpeedState ended = after(scaler, "bbb");
   CHECK(ended == DeepSpeedState{1, 2, 1, 1, ScaleEvent::ended});
-  CHECK(next(policy, ended, {false, 0}) == ended);  // nothing happens any more
-  CHECK(next(policy, ended, {true, 0}) == ended);
+  CHECK(next(scaler, ended, {false, 0}) == ended);  // nothing happens any more
+  CHECK(next(scaler, ended, {true, 0}) == ended);
   CHECK(to_text(ended) == "scale 1, iteration 2, last_overflow 1, hysteresis 1, ended");
 }
 
 // The error comes before hysteresis is asked only when the hysteresis is used up.
 TEST_CASE("scale: deepspeed's hysteresis also holds at the minimum") {
-  const DeepSpeedScaler policy{.init = 1, .min = 1, .hysteresis = 2};
-  CHECK(after(policy, "b").event == ScaleEvent::held_back);
-  CHECK(after(policy, "bb").event == ScaleEvent::ended);
+  const DeepSpeedScaler scaler{.init = 1, .min = 1, .hysteresis = 2};
+  CHECK(after(scaler, "b").event == ScaleEvent::held_back);
+  CHECK(after(scaler, "bb").event == ScaleEvent::ended);
   const DeepSpeedScaler quiet{.init = 1, .min = 1, .hysteresis = 1, .raise_at_min = false};
   CHECK(after(quiet, "bbb").event == ScaleEvent::at_minimum);
 }
 
 // The unfused profile's minimum is 0.25; a scale that is no power of two lands on the minimum.
 TEST_CASE("scale: deepspeed clamps to its minimum before it raises") {
-  const DeepSpeedScaler policy{.init = 0.6, .min = 0.25, .hysteresis = 1};
-  CHECK(after(policy, "bb").scale == 0.25);
-  CHECK(after(policy, "bbb").event == ScaleEvent::ended);
+  const DeepSpeedScaler scaler{.init = 0.6, .min = 0.25, .hysteresis = 1};
+  CHECK(after(scaler, "bb").scale == 0.25);
+  CHECK(after(scaler, "bbb").event == ScaleEvent::ended);
 }

@@ -19,13 +19,13 @@ using test::nan_value;
 namespace {
 
 
-DelayedState after(const TeDelayedScaling& policy, const std::vector<float>& amaxes) {
-  DelayedState state = initial(policy);
-  for (const float amax : amaxes) state = next(policy, state, {false, amax});
+DelayedState after(const TeDelayedScaling& scaler, const std::vector<float>& amaxes) {
+  DelayedState state = initial(scaler);
+  for (const float amax : amaxes) state = next(scaler, state, {false, amax});
   return state;
 }
-float scale_after(const TeDelayedScaling& policy, const std::vector<float>& amaxes) {
-  return scale(after(policy, amaxes));
+float scale_after(const TeDelayedScaling& scaler, const std::vector<float>& amaxes) {
+  return scale(after(scaler, amaxes));
 }
 
 // The definition, slowly: `history` rows, row 0 the newest step's, rolled by one after each step.
@@ -52,19 +52,19 @@ float slow_scale(const TeDelayedScaling& p, const std::vector<float>& amaxes) {
 }  // namespace
 
 TEST_CASE("scale: delayed scaling starts at one and follows the largest amax of its history") {
-  const TeDelayedScaling policy{.history = 3};
-  CHECK(scale(initial(policy)) == 1);
-  CHECK(scale_after(policy, {2}) == 224);
-  CHECK(scale_after(policy, {2, 1}) == 224);
-  CHECK(scale_after(policy, {2, 1, 1}) == 224);     // the window is the newest and two before it
-  CHECK(scale_after(policy, {2, 1, 1, 1}) == 448);  // 2 has left
-  CHECK(scale_after(policy, {1, 4}) == 112);
+  const TeDelayedScaling scaler{.history = 3};
+  CHECK(scale(initial(scaler)) == 1);
+  CHECK(scale_after(scaler, {2}) == 224);
+  CHECK(scale_after(scaler, {2, 1}) == 224);
+  CHECK(scale_after(scaler, {2, 1, 1}) == 224);     // the window is the newest and two before it
+  CHECK(scale_after(scaler, {2, 1, 1, 1}) == 448);  // 2 has left
+  CHECK(scale_after(scaler, {1, 4}) == 112);
 }
 
 TEST_CASE("scale: delayed scaling by the most recent amax forgets at once") {
-  const TeDelayedScaling policy{.history = 3, .most_recent = true};
-  CHECK(scale_after(policy, {4, 1}) == 448);
-  CHECK(scale_after(policy, {4, 0}) == 112);  // 0: the module did not run
+  const TeDelayedScaling scaler{.history = 3, .most_recent = true};
+  CHECK(scale_after(scaler, {4, 1}) == 448);
+  CHECK(scale_after(scaler, {4, 0}) == 112);  // 0: the module did not run
 }
 
 // One division, of 448 * 2^-margin: a quotient that is beyond FP32 before the margin, or rounded there as a subnormal,
@@ -95,12 +95,12 @@ TEST_CASE("scale: a NaN in the history is ignored by max") {
 }
 
 TEST_CASE("scale: an Inf freezes the scale until it has left the window") {
-  const TeDelayedScaling policy{.history = 4};
-  CHECK(scale_after(policy, {2, infinity}) == 224);
-  CHECK(scale_after(policy, {2, infinity, 7}) == 224);
-  CHECK(scale_after(policy, {2, infinity, 7, 7}) == 224);
-  CHECK(scale_after(policy, {2, infinity, 7, 7, 7}) == 224);  // three steps after the Inf it still is one of four
-  CHECK(scale_after(policy, {2, infinity, 7, 7, 7, 7}) == 64);
+  const TeDelayedScaling scaler{.history = 4};
+  CHECK(scale_after(scaler, {2, infinity}) == 224);
+  CHECK(scale_after(scaler, {2, infinity, 7}) == 224);
+  CHECK(scale_after(scaler, {2, infinity, 7, 7}) == 224);
+  CHECK(scale_after(scaler, {2, infinity, 7, 7, 7}) == 224);  // three steps after the Inf it still is one of four
+  CHECK(scale_after(scaler, {2, infinity, 7, 7, 7, 7}) == 64);
   std::vector<float> long_run(1025, 7.0f);
   long_run[0] = infinity;
   CHECK(scale_after({}, {long_run.begin(), long_run.end() - 1}) == 1);
@@ -113,26 +113,26 @@ TEST_CASE("scale: an amax too small for a finite quotient gives the largest floa
 }
 
 TEST_CASE("scale: an amax of zero leaves the history as it is") {
-  const TeDelayedScaling policy{.history = 3};
-  CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1}) == 224);
-  CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1, 1}) == 224);
-  CHECK(scale_after(policy, {2, 0, 0, 0, 0, 1, 1, 1}) == 448);
-  CHECK(scale_after(policy, {4, 1, 1}) == 112);
-  CHECK(scale_after(policy, {4, 1, 1, 0}) == 112);  // the scale stays, though 4 is the next to leave the window
-  CHECK(scale_after(policy, {4, 1, 1, 0, 1}) == 448);
+  const TeDelayedScaling scaler{.history = 3};
+  CHECK(scale_after(scaler, {2, 0, 0, 0, 0, 1}) == 224);
+  CHECK(scale_after(scaler, {2, 0, 0, 0, 0, 1, 1}) == 224);
+  CHECK(scale_after(scaler, {2, 0, 0, 0, 0, 1, 1, 1}) == 448);
+  CHECK(scale_after(scaler, {4, 1, 1}) == 112);
+  CHECK(scale_after(scaler, {4, 1, 1, 0}) == 112);  // the scale stays, though 4 is the next to leave the window
+  CHECK(scale_after(scaler, {4, 1, 1, 0, 1}) == 448);
 }
 
 TEST_CASE("scale: the ring of delayed scaling equals the rolled rows of the definition") {
   for (const std::int64_t history : {1, 2, 3, 7}) {
     for (const bool most_recent : {false, true}) {
-      const TeDelayedScaling policy{.margin = history % 3, .history = history, .most_recent = most_recent};
+      const TeDelayedScaling scaler{.margin = history % 3, .history = history, .most_recent = most_recent};
       CAPTURE(history);
       std::vector<float> amaxes;
       for (std::uint64_t i = 0; i < test::scaled(400); ++i) {
         const std::uint64_t r = test::mix(i);
         const float special[] = {0, infinity, nan_value};
         amaxes.push_back(r % 5 == 0 ? special[r / 5 % 3] : static_cast<float>(r % 1000 + 1));
-        REQUIRE(scale_after(policy, amaxes) == slow_scale(policy, amaxes));
+        REQUIRE(scale_after(scaler, amaxes) == slow_scale(scaler, amaxes));
         if (amaxes.size() > 40) amaxes.erase(amaxes.begin());
       }
     }

@@ -1,4 +1,4 @@
-// Do block formats, policies and traces give the same bits whatever rounding mode and flush-to-zero the caller has set?
+// Do block formats, scalers and traces give the same bits whatever rounding mode and flush-to-zero the caller has set?
 #include "narrow/scale/block_format.hpp"
 #include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/quantise.hpp"
@@ -47,7 +47,7 @@ TEST_CASE("scale: policies give the same scales in every floating-point environm
       for (std::int64_t i = 0; i < 300; ++i) log.steps.push_back(i);
       d.add_all(log.amax);
       const narrow::OverflowModel overflow(log);
-      for (const narrow::PolicyRow& row : narrow::policy_table()) {
+      for (const narrow::ScalerRow& row : narrow::scaler_table()) {
         const narrow::Trace trace = run_trace(*narrow::make_scaler(row.name).scaler, overflow);
         for (const narrow::TraceStep& s : trace.steps) d.add(s.scale), d.add(s.skipped);
         d.add(trace.clipped);

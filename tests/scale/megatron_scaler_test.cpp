@@ -14,10 +14,10 @@ constexpr MegatronScaler small{.init = 1024, .min = 1, .growth_interval = 4, .hy
 }
 
 TEST_CASE("scale: megatron's defaults are 2^32 with window 1000 and hysteresis 2") {
-  const MegatronScaler policy;
-  CHECK(scale(initial(policy)) == 0x1p32f);
-  CHECK(after(policy, test::repeat("g", 999)).scale == 0x1p32f);
-  CHECK(after(policy, test::repeat("g", 1000)) == MegatronState{0x1p33f, 0, 2, ScaleEvent::grew});
+  const MegatronScaler scaler;
+  CHECK(scale(initial(scaler)) == 0x1p32f);
+  CHECK(after(scaler, test::repeat("g", 999)).scale == 0x1p32f);
+  CHECK(after(scaler, test::repeat("g", 1000)) == MegatronState{0x1p33f, 0, 2, ScaleEvent::grew});
 }
 
 TEST_CASE("scale: megatron's first overflow is held back and the second reduces") {
@@ -45,16 +45,16 @@ TEST_CASE("scale: an overflow restarts megatron's growth window even when it is 
 }
 
 TEST_CASE("scale: megatron stays at its minimum without an error") {
-  const MegatronScaler policy{.init = 4, .min = 1, .hysteresis = 1};
-  CHECK(scales(policy, "bbbb") == std::vector<double>{4, 2, 1, 1, 1});
-  CHECK(after(policy, "bbb").event == ScaleEvent::at_minimum);
+  const MegatronScaler scaler{.init = 4, .min = 1, .hysteresis = 1};
+  CHECK(scales(scaler, "bbbb") == std::vector<double>{4, 2, 1, 1, 1});
+  CHECK(after(scaler, "bbb").event == ScaleEvent::at_minimum);
   CHECK(scales(MegatronScaler{.init = 3, .min = 1, .hysteresis = 1}, "bb") == std::vector<double>{3, 1.5, 1});
 }
 
 TEST_CASE("scale: megatron has no upper bound and its trace says when the scale is lost") {
-  const MegatronScaler policy{.init = 0x1p127, .growth_interval = 1};
-  CHECK(after(policy, "g").event == ScaleEvent::lost);
-  CHECK(std::isinf(after(policy, "g").scale));
+  const MegatronScaler scaler{.init = 0x1p127, .growth_interval = 1};
+  CHECK(after(scaler, "g").event == ScaleEvent::lost);
+  CHECK(std::isinf(after(scaler, "g").scale));
 }
 
 TEST_CASE("scale: megatron multiplies in FP32") {

@@ -35,15 +35,15 @@ std::uint32_t word(float x) { return std::bit_cast<std::uint32_t>(x); }
 }  // namespace
 
 TEST_CASE("scale: torch's recorded training run is reproduced at every step") {
-  const TorchScaler policy{.init = 0x1p24, .growth_interval = 50};
-  TorchState state = initial(policy);
+  const TorchScaler scaler{.init = 0x1p24, .growth_interval = 50};
+  TorchState state = initial(scaler);
   std::size_t steps = 0, skipped = 0;
   for (const auto& row : read_table(NARROW_DATA "/scale/torch_gpt_fp16_scaled.tsv")) {
     if (row[0] == "step") continue;
     CAPTURE(row[0]);
     REQUIRE(static_cast<double>(scale(state)) == std::stod(row[1]));
     const bool found_inf = row[2] == "1";
-    state = next(policy, state, {found_inf, 0});
+    state = next(scaler, state, {found_inf, 0});
     ++steps, skipped += found_inf ? 1 : 0;
   }
   CHECK(steps == 401);
@@ -53,24 +53,24 @@ TEST_CASE("scale: torch's recorded training run is reproduced at every step") {
 // 11 runs on a GPU: bad initial scales, intervals of 1 to 2000, factors that are no powers of two, collapse to zero and
 // what follows, growth at the top of FP32.
 TEST_CASE("scale: torch's scale and growth tracker are those recorded on a GPU bit for bit") {
-  TorchScaler policy;
+  TorchScaler scaler;
   TorchState state;
   std::size_t runs = 0, steps = 0;
   std::string name;
   for (const auto& row : read_table(NARROW_DATA "/scale/grad_scaler.tsv")) {
     if (row[0] == "run") {
       name = row[1];
-      policy = {.init = std::stod(row[2]),
+      scaler = {.init = std::stod(row[2]),
                 .growth = std::stod(row[3]),
                 .backoff = std::stod(row[4]),
                 .growth_interval = std::stoll(row[5])};
-      state = initial(policy);
+      state = initial(scaler);
       ++runs;
     } else if (row[0] == "step") {
       CAPTURE(name);
       CAPTURE(row[1]);
       REQUIRE(word(scale(state)) == word(from_hex(row[2])));
-      state = next(policy, state, {row[3] != "0", 0});
+      state = next(scaler, state, {row[3] != "0", 0});
       REQUIRE(state.growth_tracker == std::stoi(row[4]));
       ++steps;
     }
@@ -99,18 +99,18 @@ TEST_CASE("scale: torch unscales as recorded on a GPU and a zero gradient become
 
 // pytorch torch/amp/grad_scaler.py: growth happens on exactly the 2000th good step in a row.
 TEST_CASE("scale: torch grows on the last step of the interval and not before") {
-  const TorchScaler policy;
-  CHECK(after(policy, test::repeat("g", 1999)) == TorchState{65536, 1999, ScaleEvent::none});
-  CHECK(after(policy, test::repeat("g", 2000)) == TorchState{131072, 0, ScaleEvent::grew});
-  CHECK(after(policy, test::repeat("g", 1999) + "b") == TorchState{32768, 0, ScaleEvent::backed_off});
-  CHECK(after(policy, test::repeat("g", 1999) + "b" + test::repeat("g", 1999)) ==
+  const TorchScaler scaler;
+  CHECK(after(scaler, test::repeat("g", 1999)) == TorchState{65536, 1999, ScaleEvent::none});
+  CHECK(after(scaler, test::repeat("g", 2000)) == TorchState{131072, 0, ScaleEvent::grew});
+  CHECK(after(scaler, test::repeat("g", 1999) + "b") == TorchState{32768, 0, ScaleEvent::backed_off});
+  CHECK(after(scaler, test::repeat("g", 1999) + "b" + test::repeat("g", 1999)) ==
         TorchState{32768, 1999, ScaleEvent::none});
 }
 
 TEST_CASE("scale: torch's scale reaches zero after 166 halvings and its inverse is infinite from 2^-128 on") {
-  const TorchScaler policy;
-  CHECK(after(policy, test::repeat("b", 165)).scale == 0x1p-149f);
-  CHECK(after(policy, test::repeat("b", 166)) == TorchState{0, 0, ScaleEvent::lost});
+  const TorchScaler scaler;
+  CHECK(after(scaler, test::repeat("b", 165)).scale == 0x1p-149f);
+  CHECK(after(scaler, test::repeat("b", 166)) == TorchState{0, 0, ScaleEvent::lost});
   CHECK(narrow::inverse_scale(0x1p-127f) == 0x1p127f);
   CHECK(std::isinf(narrow::inverse_scale(0x1p-128f)));
   CHECK(std::isinf(narrow::inverse_scale(0.0f)));

@@ -25,7 +25,7 @@ OverflowModel with_amax(const std::vector<float>& amax) {
   log.amax = amax;
   return OverflowModel(log);
 }
-Trace trace(const std::string& policy, const OverflowModel& log) { return run_trace(*make_scaler(policy).scaler, log); }
+Trace trace(const std::string& scaler, const OverflowModel& log) { return run_trace(*make_scaler(scaler).scaler, log); }
 
 }  // namespace
 

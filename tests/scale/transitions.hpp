@@ -1,4 +1,4 @@
-// Tables of transitions worked out by hand: what a policy sees in a step, and the state that must follow.
+// Tables of transitions worked out by hand: what a scaler sees in a step, and the state that must follow.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -6,25 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace test {
 
 // good and bad steps as letters: "ggb" is two good steps and an overflow.
 template <class Policy>
-typename Policy::State after(const Policy& policy, const std::string& steps) {
-  typename Policy::State state = initial(policy);
-  for (const char c : steps) state = next(policy, state, narrow::Observation{c == 'b', 0});
+typename Policy::State after(const Policy& scaler, const std::string& steps) {
+  typename Policy::State state = initial(scaler);
+  for (const char c : steps) state = next(scaler, state, narrow::Observation{c == 'b', 0});
   return state;
 }
 
 // The scale before each step and after the last.
 template <class Policy>
-std::vector<double> scales(const Policy& policy, const std::string& steps) {
-  typename Policy::State state = initial(policy);
+std::vector<double> scales(const Policy& scaler, const std::string& steps) {
+  typename Policy::State state = initial(scaler);
   std::vector<double> list = {static_cast<double>(scale(state))};
   for (const char c : steps) {
-    state = next(policy, state, narrow::Observation{c == 'b', 0});
+    state = next(scaler, state, narrow::Observation{c == 'b', 0});
     list.push_back(static_cast<double>(scale(state)));
   }
   return list;

@@ -122,7 +122,7 @@ const std::vector<BrokenFile>& broken_safetensors() {
       {"offset 2^64", safetensors(one("U8", "[4]", "[0,18446744073709551616]"), four), "in data_offsets"},
       // Shapes against offsets. A product that wraps to 0 once let readers skip the check of the offsets.
       {"product wraps to zero", safetensors(one("F32", "[4294967296,4294967296]", "[0,0]")),
-       "[4294967296,4294967296] of F32 is too large"},
+       "[4294967296, 4294967296] of F32 is too large"},
       {"product wraps to four", safetensors(one("U8", "[4611686018427387905,4]", "[0,4]"), four), "is too large"},
       {"bits wrap", safetensors(one("F64", "[2305843009213693952]", "[0,0]")), "is too large"},
       {"overflow before a zero", safetensors(one("U8", "[4294967296,4294967296,0]", "[0,0]")), "is too large"},

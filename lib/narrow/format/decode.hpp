@@ -53,9 +53,12 @@ constexpr bool is_inf(Code code, const Format& f) noexcept {
 constexpr Unpacked unpack(Code code, const Format& f) noexcept {
   Unpacked u;
   u.negative = is_negative(code, f);
-  if (is_nan(code, f)) return u.value_class = ValueClass::nan, u;
-  if (is_inf(code, f)) return u.value_class = ValueClass::inf, u;
   const Code magnitude = magnitude_of(code, f);
+  // Above the finite magnitudes, or where the code of -0 stands for it.
+  if (magnitude > f.max_magnitude(u.negative) || f.specials == Specials::nan_is_negative_zero) {
+    if (is_nan(code, f)) return u.value_class = ValueClass::nan, u;
+    if (is_inf(code, f)) return u.value_class = ValueClass::inf, u;
+  }
   if (f.is_integer()) {
     u.value_class = magnitude == 0 ? ValueClass::zero : ValueClass::normal;
     u.significand = magnitude;

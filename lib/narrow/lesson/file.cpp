@@ -5,22 +5,19 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/text/characters.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace lesson {
 namespace {
+
+using narrow::detail::trim;
 
 constexpr std::uintmax_t most_bytes = 1u << 20;
 constexpr std::string_view marker = "// %%";
 
 [[noreturn]] void refuse(const std::string& path, std::size_t line, const std::string& why) {
   throw narrow::Error(path + ":" + std::to_string(line) + ": " + why);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
-  return text;
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -41,9 +38,9 @@ std::vector<std::string> parse_tags(std::string_view list, const std::string& pa
   const std::string wrong = "tags are written tags=[\"solution\"] or tags=[\"program\"]";
   if (list.empty() || list.front() != '[' || list.back() != ']') refuse(path, line, wrong);
   list = list.substr(1, list.size() - 2);
-  while (!trimmed(list).empty()) {
+  while (!trim(list).empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
-    const std::string_view word = trimmed(list.substr(0, end));
+    const std::string_view word = trim(list.substr(0, end));
     if (word.size() < 3 || word.front() != '"' || word.back() != '"') refuse(path, line, wrong);
     tags.emplace_back(word.substr(1, word.size() - 2));
     if (tags.back() != "solution" && tags.back() != "program" && tags.back() != "folded")
@@ -55,10 +52,10 @@ std::vector<std::string> parse_tags(std::string_view list, const std::string& pa
 
 LessonCell parse_marker(std::string_view rest, const std::string& path, std::size_t line) {
   LessonCell cell;
-  rest = trimmed(rest);
+  rest = trim(rest);
   if (const std::size_t at = rest.find("tags="); at != std::string_view::npos) {
-    cell.tags = parse_tags(trimmed(rest.substr(at + 5)), path, line);
-    rest = trimmed(rest.substr(0, at));
+    cell.tags = parse_tags(trim(rest.substr(at + 5)), path, line);
+    rest = trim(rest.substr(0, at));
   }
   if (rest == "[markdown]" || rest == "[md]") cell.markdown = true;
   else if (!rest.empty())
@@ -68,7 +65,7 @@ LessonCell parse_marker(std::string_view rest, const std::string& path, std::siz
 
 std::string uncommented(const std::string& text, const std::string& path, std::size_t line) {
   if (text.starts_with("// ")) return text.substr(3);
-  if (text == "//" || trimmed(text).empty()) return "";
+  if (text == "//" || trim(text).empty()) return "";
   refuse(path, line, "a line of a Markdown cell starts with \"// \"");
 }
 
@@ -77,8 +74,8 @@ void close(LessonCell& cell, const std::vector<std::string>& lines, std::size_t 
   std::vector<std::string> own;
   for (std::size_t n = cell.first_line; n <= end; ++n)
     own.push_back(cell.markdown ? uncommented(lines[n - 1], path, n) : lines[n - 1]);
-  while (!own.empty() && trimmed(own.back()).empty()) own.pop_back();
-  while (!own.empty() && trimmed(own.front()).empty()) {
+  while (!own.empty() && trim(own.back()).empty()) own.pop_back();
+  while (!own.empty() && trim(own.front()).empty()) {
     own.erase(own.begin());
     ++cell.first_line;
   }
@@ -89,7 +86,7 @@ std::string title_of(const Lesson& lesson) {
   for (const LessonCell& cell : lesson.cells) {
     if (!cell.markdown) continue;
     for (const std::string& line : lines_of(cell.source))
-      if (line.starts_with("# ")) return std::string(trimmed(line.substr(2)));
+      if (line.starts_with("# ")) return std::string(trim(line.substr(2)));
   }
   throw narrow::Error(lesson.path + ": no title; the first Markdown cell starts with a line \"// # The title\"");
 }

@@ -6,16 +6,13 @@
 #include "narrow/lesson/highlight.hpp"
 #include "narrow/lesson/math.hpp"
 #include "narrow/report/escape.hpp"
+#include "narrow/text/characters.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace lesson {
 namespace {
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
+using narrow::detail::trim;
 
 // ---- Within a line ----
 
@@ -116,7 +113,7 @@ class Blocks {
 
   Rendered html() {
     while (at_ < lines_.size()) {
-      if (without_blanks(line()).empty()) ++at_;
+      if (trim(line()).empty()) ++at_;
       else if (!(heading() || fence() || formula() || table() || quote() || list())) paragraph();
     }
     return std::move(result_);
@@ -139,14 +136,14 @@ class Blocks {
     return digits > 0 && text.substr(digits).starts_with(". ") ? digits + 2 : 0;
   }
   static bool opens_block(std::string_view text) {
-    return without_blanks(text).empty() || heading_level(text) > 0 || item_sign(text) > 0 || text.starts_with("```") ||
+    return trim(text).empty() || heading_level(text) > 0 || item_sign(text) > 0 || text.starts_with("```") ||
            text.starts_with("$$") || text.starts_with("|") || text.starts_with(">");
   }
 
   bool heading() {
     const int level = heading_level(line());
     if (level == 0) return false;
-    const std::string_view text = without_blanks(line().substr(static_cast<std::size_t>(level)));
+    const std::string_view text = trim(line().substr(static_cast<std::size_t>(level)));
     Heading h{level, "", inline_html(text)};
     for (const char c : text) {
       const char low = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -163,7 +160,7 @@ class Blocks {
 
   bool fence() {
     if (!line().starts_with("```")) return false;
-    const bool cpp = without_blanks(line().substr(3)) == "cpp" || without_blanks(line().substr(3)) == "c++";
+    const bool cpp = trim(line().substr(3)) == "cpp" || trim(line().substr(3)) == "c++";
     std::string source;
     for (++at_; at_ < lines_.size() && !line().starts_with("```"); ++at_) source += std::string(line()) + "\n";
     if (at_ == lines_.size()) throw narrow::Error("a ``` without its end");
@@ -188,7 +185,7 @@ class Blocks {
   }
 
   static std::vector<std::string_view> cells_of(std::string_view text) {
-    text = without_blanks(text);
+    text = trim(text);
     if (text.starts_with("|")) text.remove_prefix(1);
     if (text.ends_with("|") && !text.ends_with("\\|")) text.remove_suffix(1);
     std::vector<std::string_view> cells;
@@ -197,7 +194,7 @@ class Blocks {
     for (std::size_t i = 0; i <= text.size(); ++i) {
       if (i < text.size() && text[i] == '`') code = !code;
       if (i < text.size() && (text[i] != '|' || code || (i > 0 && text[i - 1] == '\\'))) continue;
-      cells.push_back(without_blanks(text.substr(start, i - start)));
+      cells.push_back(trim(text.substr(start, i - start)));
       start = i + 1;
     }
     return cells;
@@ -240,9 +237,9 @@ class Blocks {
     put(numbered ? "<ol>\n" : "<ul>\n");
     while (at_ < lines_.size() && item_sign(line()) > 0 && !line().starts_with("- ") == numbered) {
       std::string item(line().substr(item_sign(line())));
-      for (++at_; at_ < lines_.size() && !opens_block(line()); ++at_) item += " " + std::string(without_blanks(line()));
+      for (++at_; at_ < lines_.size() && !opens_block(line()); ++at_) item += " " + std::string(trim(line()));
       put("<li>" + inline_html(item) + "</li>\n");
-      while (at_ + 1 < lines_.size() && without_blanks(line()).empty() && item_sign(lines_[at_ + 1]) > 0) ++at_;
+      while (at_ + 1 < lines_.size() && trim(line()).empty() && item_sign(lines_[at_ + 1]) > 0) ++at_;
     }
     put(numbered ? "</ol>\n" : "</ul>\n");
     return true;

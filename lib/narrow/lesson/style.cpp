@@ -1,9 +1,6 @@
 #include "narrow/lesson/style.hpp"
 
-#include <array>
-#include <cstdio>
-
-#include "narrow/report/palette.hpp"
+#include "narrow/report/page_style.hpp"
 
 namespace lesson {
 namespace {
@@ -15,16 +12,6 @@ constexpr const char* light_page = R"( --desk:#FFFFFF; --card:#F7F8FA; --rule:#E
 constexpr const char* dark_page = R"( --desk:#14181C; --card:#1A1F25; --rule:#2C333B; --tint:#20262D; --link:#7DB7F0;
   --sign:#E5645A; --exponent:#3FAE6E; --mantissa:#5B93EE; --key:#C792EA; --type:#7FC8C2; --call:#82AAFF;
   --string:#A5D37F; --number:#F0A870; --comment:#7F8B97;)";
-
-std::string variables(bool dark) {
-  std::string out;
-  for (const narrow::report::RoleColour& colour : narrow::report::role_colours) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), " --%s:#%06X;", colour.name, dark ? colour.dark : colour.light);
-    out += text.data();
-  }
-  return out + (dark ? dark_page : light_page);
-}
 
 constexpr const char* rules = R"(
 * { box-sizing:border-box; }
@@ -144,10 +131,6 @@ constexpr const char* print_rules = R"(
 
 }  // namespace
 
-std::string lesson_style() {
-  // Paper is white whatever the screen is: the rule for dark asks for a screen.
-  return ":root { color-scheme:light dark;" + variables(false) +
-         " }\n@media screen and (prefers-color-scheme:dark) { :root {" + variables(true) + " } }" + rules + print_rules;
-}
+std::string lesson_style() { return narrow::report::style_sheet(light_page, dark_page, std::string(rules) + print_rules); }
 
 }  // namespace lesson

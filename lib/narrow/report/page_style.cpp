@@ -8,6 +8,9 @@
 namespace narrow::report {
 namespace {
 
+constexpr const char* light_page = " --desk:#F5F6F8; --card:#FFFFFF; --rule:#E1E5E9; --tint:#F5F7F9; --link:#0B62A8;";
+constexpr const char* dark_page = " --desk:#0F1215; --card:#171B20; --rule:#2C333B; --tint:#1D232A; --link:#7DB7F0;";
+
 std::string variables(bool dark) {
   std::string out;
   for (const RoleColour& colour : role_colours) {
@@ -15,8 +18,7 @@ std::string variables(bool dark) {
     std::snprintf(text.data(), text.size(), " --%s:#%06X;", colour.name, dark ? colour.dark : colour.light);
     out += text.data();
   }
-  return out + (dark ? " --desk:#0F1215; --card:#171B20; --rule:#2C333B; --tint:#1D232A; --link:#7DB7F0;"
-                     : " --desk:#F5F6F8; --card:#FFFFFF; --rule:#E1E5E9; --tint:#F5F7F9; --link:#0B62A8;");
+  return out;
 }
 
 constexpr const char* rules = R"(
@@ -91,10 +93,13 @@ constexpr const char* print_rules = R"(
 
 }  // namespace
 
-std::string page_style() {
+std::string style_sheet(std::string_view light, std::string_view dark, std::string_view rules_of_page) {
   // Paper is white whatever the screen is: the rule for dark asks for a screen.
-  return ":root { color-scheme:light dark;" + variables(false) +
-         " }\n@media screen and (prefers-color-scheme:dark) { :root {" + variables(true) + " } }" + rules + print_rules;
+  std::string out = ":root { color-scheme:light dark;" + variables(false);
+  out.append(light).append(" }\n@media screen and (prefers-color-scheme:dark) { :root {").append(variables(true));
+  return out.append(dark).append(" } }").append(rules_of_page);
 }
+
+std::string page_style() { return style_sheet(light_page, dark_page, std::string(rules) + print_rules); }
 
 }  // namespace narrow::report

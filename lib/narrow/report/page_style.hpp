@@ -2,9 +2,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace narrow::report {
 
 std::string page_style();
+
+// Of any page: the colours of roles with further ones for light and for dark, then the rules.
+std::string style_sheet(std::string_view light, std::string_view dark, std::string_view rules);
 
 }  // namespace narrow::report

@@ -80,10 +80,9 @@ constexpr Cut cut_at(Integer significand, int shift, bool sticky) noexcept {
 template <class Integer>
 constexpr Code round_significand(bool negative, Integer significand, int exponent, bool sticky, const Format& f,
                                  const Cast& cast, std::uint64_t random) noexcept {
-  const Code zero = zero_to(negative, f, cast);
   if (significand == 0 && !sticky) {
     const bool zero_is_nan = !f.has_zero && cast.near_zero == NearZero::by_field_no_zero;
-    return zero_is_nan ? f.nan_code() : zero;
+    return zero_is_nan ? f.nan_code() : zero_to(negative, f, cast);
   }
   if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
   negative = negative && f.has_sign;
@@ -94,7 +93,8 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
   const int top = exponent + bit_length(significand) - 1;
   const int binade = top > min_exponent ? top : min_exponent;
   // Beyond four times the largest value nothing depends on the bits (and the code below would not fit).
-  const bool far_beyond = binade > f.max_exponent() + 2 && binade > min_exponent + 2;
+  const Code largest_code = f.max_magnitude(negative);
+  const bool far_beyond = binade - min_exponent > static_cast<int>(largest_code >> f.mantissa_bits) + 2;
 
   // 2. Cut and decide. kept < 2^(mantissa_bits + 1) before the decision.
   const Cut cut = cut_at(significand, binade - f.mantissa_bits - exponent, sticky);
@@ -112,12 +112,12 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
   }
 
   // 4. Overflow. A mode that would not move a value just below the next one up stays at the largest finite value.
-  if (far_beyond || magnitude > f.max_magnitude(negative)) {
+  if (far_beyond || magnitude > largest_code) {
     const bool outward = decide(cast, negative, true, ~0ull, true, ~0ull);
     return outward && cast.overflow == Overflow::to_special ? special_code(negative, f) : f.max_code(negative);
   }
   if (cast.subnormals == Subnormals::flush_results && f.has_subnormals() && magnitude <= f.mantissa_mask()) magnitude = 0;
-  return magnitude == 0 ? zero : f.with_sign(magnitude, negative);
+  return magnitude == 0 ? zero_to(negative, f, cast) : f.with_sign(magnitude, negative);
 }
 
 }  // namespace detail

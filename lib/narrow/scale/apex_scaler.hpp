@@ -1,8 +1,8 @@
 // NVIDIA Apex amp's LossScaler: halve on overflow, double after a window, never above 2^24.
 //
-//   const ApexScaler policy;
-//   ApexState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const ApexScaler scaler;
+//   ApexState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <array>
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -25,7 +25,7 @@ struct ApexState {
 // Its parameters, with the defaults of the framework.
 struct ApexScaler {
   using State = ApexState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "apex", what = "capped at 2^24; a floor only where one is given";
   static constexpr std::string_view source = "apex apex/amp/scaler.py at 03b0eeb (historic)";
   static constexpr bool skips_on_inf = true;
@@ -44,7 +44,7 @@ struct ApexScaler {
              {"growth-interval", &ApexScaler::growth_interval, ParameterKind::count, "scale_window"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const ApexScaler& p) {
   if (p.min > p.max)
     throw Error("apex: min " + detail::scale_text(p.min) + " is above max " + detail::scale_text(p.max));

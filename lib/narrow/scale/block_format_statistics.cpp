@@ -9,7 +9,7 @@
 #include "narrow/base/parallel.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/scale/block_encoder.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 #include "narrow/scale/quantise.hpp"
 
 namespace narrow {

@@ -1,8 +1,8 @@
 // DeepSpeed's DynamicLossScaler: a window counted from the last overflow, hysteresis, and an error at the minimum.
 //
-//   const DeepSpeedScaler policy;
-//   DeepSpeedState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const DeepSpeedScaler scaler;
+//   DeepSpeedState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <array>
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -29,7 +29,7 @@ struct DeepSpeedState {
 // A reduction does not refill the hysteresis: from then on every overflow reduces, until growth.
 struct DeepSpeedScaler {
   using State = DeepSpeedState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "deepspeed";
   static constexpr std::string_view what = "window + 1 to grow first, hysteresis; an error at the minimum";
   static constexpr std::string_view source =
@@ -56,7 +56,7 @@ struct DeepSpeedScaler {
               "an overflow at the minimum ends the run"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const DeepSpeedScaler&) {}
 inline DeepSpeedState initial(const DeepSpeedScaler& p) { return {p.init, 0, -1, p.hysteresis}; }
 

@@ -1,14 +1,14 @@
 // Transformer Engine's delayed scaling: the scale of a step comes from the amax history of the steps before it.
 //
-//   TeDelayedScaling policy;
-//   DelayedState state = initial(policy);
-//   state = next(policy, state, {.amax = 3.5F});
+//   TeDelayedScaling scaler;
+//   DelayedState state = initial(scaler);
+//   state = next(scaler, state, {.amax = 3.5F});
 #pragma once
 
 #include <array>
 #include <vector>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 #include "narrow/scale/tensor_scale.hpp"
 
 namespace narrow {
@@ -26,7 +26,7 @@ struct DelayedState {
 // The recipe DelayedScaling of Transformer Engine.
 struct TeDelayedScaling {
   using State = DelayedState;
-  static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
+  static constexpr ScalerKind kind = ScalerKind::tensor_recipe;
   static constexpr std::string_view name = "te-delayed", what = "FP8_MAX / largest amax of the last 1024 steps";
   static constexpr std::string_view source =
       "TransformerEngine 2.20 common/recipe/__init__.py DelayedScaling, common/recipe/delayed_scaling.cu kernel_bulk";
@@ -45,15 +45,15 @@ struct TeDelayedScaling {
               "amax_compute_algo most_recent instead of max"}}};
   }
 };
-// What policy.hpp asks of every policy.
-void check(const TeDelayedScaling& policy);
+// What scaler.hpp asks of every scaler.
+void check(const TeDelayedScaling& scaler);
 inline float limit(const TeDelayedScaling& p) { return detail::to_float(p.fp8_max); }
 inline DelayedState initial(const TeDelayedScaling&) { return {}; }
 
 // The amax of the step that has just run, and the scale for the next one: (fp8_max * 2^-margin) / amax, one division.
 // An amax of 0 (the module did not run) changes nothing, not even what "max" sees of the window. When the amax to use
 // is Inf or NaN the old scale stays; so one Inf freezes "max" until it has left the window.
-DelayedState next(const TeDelayedScaling& policy, DelayedState state, const Observation& seen);
+DelayedState next(const TeDelayedScaling& scaler, DelayedState state, const Observation& seen);
 
 // The scale now; and the state in words.
 inline float scale(const DelayedState& s) { return s.scale; }

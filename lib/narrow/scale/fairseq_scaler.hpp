@@ -1,8 +1,8 @@
 // fairseq's DynamicLossScaler: a tolerated share of overflows, and an error when the scale falls to its minimum.
 //
-//   const FairseqScaler policy;
-//   FairseqState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const FairseqScaler scaler;
+//   FairseqState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <array>
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -29,7 +29,7 @@ struct FairseqState {
 // reduction is put back first.
 struct FairseqScaler {
   using State = FairseqState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "fairseq", what = "an error when the scale falls to its minimum";
   static constexpr std::string_view source =
       "fairseq fairseq/optim/dynamic_loss_scaler.py; metaseq: init 4, growth-interval 256, min 2^-5 (PR #115)";
@@ -52,7 +52,7 @@ struct FairseqScaler {
          {"growth-interval", &FairseqScaler::growth_interval, ParameterKind::count, "scale_window"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const FairseqScaler&) {}
 inline FairseqState initial(const FairseqScaler& p) { return {p.init}; }
 

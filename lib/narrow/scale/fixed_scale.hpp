@@ -1,4 +1,4 @@
-// No scaling and a constant loss scale: what the dynamic policies are compared with.
+// No scaling and a constant loss scale: what the dynamic scalers are compared with.
 //
 //   const FixedState state = initial(ConstantScale{.init = 1024});
 //   const float factor = scale(state);  // 1024, for ever
@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -23,13 +23,13 @@ inline std::string to_text(const FixedState& s) { return "scale " + detail::scal
 // Scale 1, and nobody looks for Inf: the optimizer steps on whatever comes.
 struct NoScale {
   using State = FixedState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "none", what = "no loss scaling: overflow is not even looked for";
   static constexpr std::string_view source = "FP32 and BF16 training";
   static constexpr bool skips_on_inf = false;
   static constexpr std::array<Parameter<NoScale>, 0> parameters() { return {}; }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const NoScale&) {}
 inline FixedState initial(const NoScale&) { return {}; }
 inline FixedState next(const NoScale&, FixedState s, const Observation&) { return s; }
@@ -37,7 +37,7 @@ inline FixedState next(const NoScale&, FixedState s, const Observation&) { retur
 // One scale for the whole run.
 struct ConstantScale {
   using State = FixedState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "constant";
   static constexpr std::string_view what = "one loss scale for ever; steps with Inf or NaN are skipped";
   static constexpr std::string_view source =
@@ -50,7 +50,7 @@ struct ConstantScale {
     return {{{"init", &ConstantScale::init, ParameterKind::scale, "the loss scale"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const ConstantScale&) {}
 inline FixedState initial(const ConstantScale& p) { return {detail::to_float(p.init)}; }
 inline FixedState next(const ConstantScale&, FixedState s, const Observation& seen) {

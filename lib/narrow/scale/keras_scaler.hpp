@@ -1,15 +1,15 @@
 // Keras' LossScaleOptimizer: never below 1.
 //
-//   const KerasScaler policy;
-//   KerasState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const KerasScaler scaler;
+//   KerasState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
 #include <algorithm>
 #include <array>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -24,7 +24,7 @@ struct KerasState {
 // Its parameters, with the defaults of the framework.
 struct KerasScaler {
   using State = KerasState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "keras", what = "floor 1, growth to Inf is not kept";
   static constexpr std::string_view source = "keras mixed_precision LossScaleOptimizer; floor: keras issue 16100";
   static constexpr bool skips_on_inf = true;
@@ -41,7 +41,7 @@ struct KerasScaler {
              {"growth-interval", &KerasScaler::growth_interval, ParameterKind::count, "dynamic_growth_steps"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const KerasScaler&) {}
 inline KerasState initial(const KerasScaler& p) { return {detail::to_float(p.init)}; }
 

@@ -1,8 +1,8 @@
 // Megatron-LM's DynamicGradScaler: hysteresis that only growth refills.
 //
-//   const MegatronScaler policy;
-//   MegatronState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const MegatronScaler scaler;
+//   MegatronState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <array>
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -27,7 +27,7 @@ struct MegatronState {
 // growth refills it. Two overflows anywhere within one growth window are "consecutive" to it.
 struct MegatronScaler {
   using State = MegatronState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "megatron", what = "hysteresis, refilled by growth only; floor 1";
   static constexpr std::string_view source =
       "Megatron-LM megatron/core/optimizer/grad_scaler.py DynamicGradScaler, optimizer_config.py";
@@ -50,7 +50,7 @@ struct MegatronScaler {
          {"hysteresis", &MegatronScaler::hysteresis, ParameterKind::count, "overflows before the first reduction"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const MegatronScaler& p) {
   if (p.min > p.init)
     throw Error("megatron: min " + detail::scale_text(p.min) + " is above init " + detail::scale_text(p.init));

@@ -6,7 +6,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 

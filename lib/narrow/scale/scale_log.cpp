@@ -68,7 +68,7 @@ struct Row {
     if (name == "scale" || name == "loss_scale") return &scale;
     return nullptr;
   }
-  // A policy that never skips has skipped none of its overflows: found_inf, where it is there, says more.
+  // A scaler that never skips has skipped none of its overflows: found_inf, where it is there, says more.
   const std::optional<Cell>& overflow() const { return found_inf ? found_inf : skipped; }
 };
 

@@ -13,7 +13,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -75,7 +75,7 @@ inline float deepgemm_decode_scale(float amax, float fp8_max, bool ue8m0) {
   return std::bit_cast<float>(std::clamp(field, 1u, 254u) << 23);
 }
 
-// The same rules as policies: the scale that a step uses is that of the amax it sees, nothing is remembered.
+// The same rules as scalers: the scale that a step uses is that of the amax it sees, nothing is remembered.
 struct CurrentState {
   float scale = 1;
   ScaleEvent event = ScaleEvent::none;
@@ -94,7 +94,7 @@ inline CurrentState current(float scale) { return {scale, moved(static_cast<doub
 // Float8CurrentScaling of Transformer Engine.
 struct TeCurrentScaling {
   using State = CurrentState;
-  static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
+  static constexpr ScalerKind kind = ScalerKind::tensor_recipe;
   static constexpr std::string_view name = "te-current", what = "FP8_MAX / amax of this very tensor";
   static constexpr std::string_view source =
       "TransformerEngine common/recipe/recipe_common.cuh, current_scaling.cu (Float8CurrentScaling)";
@@ -112,7 +112,7 @@ struct TeCurrentScaling {
               "round the scale down to a power of two"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const TeCurrentScaling&) {}
 inline float limit(const TeCurrentScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TeCurrentScaling&) { return {}; }
@@ -123,7 +123,7 @@ inline CurrentState next(const TeCurrentScaling& p, const CurrentState&, const O
 // Float8BlockScaling of Transformer Engine.
 struct TeBlockScaling {
   using State = CurrentState;
-  static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
+  static constexpr ScalerKind kind = ScalerKind::tensor_recipe;
   static constexpr std::string_view name = "te-block", what = "a 1x128 or 128x128 block: as te-current, a power of two";
   static constexpr std::string_view source = "TransformerEngine Float8BlockScaling (common/recipe/__init__.py)";
   static constexpr bool skips_on_inf = false;
@@ -141,7 +141,7 @@ struct TeBlockScaling {
               "0: NVTE_FP8_BLOCK_SCALING_FP32_SCALES=1"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const TeBlockScaling&) {}
 inline float limit(const TeBlockScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TeBlockScaling&) { return {}; }
@@ -153,7 +153,7 @@ inline CurrentState next(const TeBlockScaling& p, const CurrentState&, const Obs
 // Dynamic scaling of torchao.
 struct TorchaoScaling {
   using State = CurrentState;
-  static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
+  static constexpr ScalerKind kind = ScalerKind::tensor_recipe;
   static constexpr std::string_view name = "torchao";
   static constexpr std::string_view what = "tensorwise (or, for the amax of a row, rowwise) dynamic scaling";
   static constexpr std::string_view source = "torchao torchao/float8/float8_utils.py amax_to_scale";
@@ -169,7 +169,7 @@ struct TorchaoScaling {
               "2^floor(log2 of the scale), log2 rounded to FP32"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const TorchaoScaling&) {}
 inline float limit(const TorchaoScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const TorchaoScaling&) { return {}; }
@@ -180,7 +180,7 @@ inline CurrentState next(const TorchaoScaling& p, const CurrentState&, const Obs
 // The scales of DeepGEMM.
 struct DeepGemmScaling {
   using State = CurrentState;
-  static constexpr PolicyKind kind = PolicyKind::tensor_recipe;
+  static constexpr ScalerKind kind = ScalerKind::tensor_recipe;
   static constexpr std::string_view name = "deepgemm";
   static constexpr std::string_view what = "a 1x128 or 128x128 block: 1 / (amax / 448), amax at least 1e-4";
   static constexpr std::string_view source = "DeepGEMM deep_gemm/utils/math.py";
@@ -195,7 +195,7 @@ struct DeepGemmScaling {
              {"ue8m0", &DeepGemmScaling::ue8m0, ParameterKind::flag, "round the decode scale up to a power of two"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const DeepGemmScaling&) {}
 inline float limit(const DeepGemmScaling& p) { return detail::to_float(p.fp8_max); }
 inline CurrentState initial(const DeepGemmScaling&) { return {}; }

@@ -1,14 +1,14 @@
 // torch.amp.GradScaler: the scale, its growth tracker, and what unscaling does to a gradient.
 //
-//   const TorchScaler policy;
-//   TorchState state = initial(policy);
-//   state = next(policy, state, {.found_inf = true});  // the step is skipped
+//   const TorchScaler scaler;
+//   TorchState state = initial(scaler);
+//   state = next(scaler, state, {.found_inf = true});  // the step is skipped
 //   const float factor = scale(state);
 #pragma once
 
 #include <array>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
@@ -23,7 +23,7 @@ struct TorchState {
 // No floor: 165 halvings from 2^16 lead to 2^-149, one more to 0. No ceiling either, but growth to Inf is not kept.
 struct TorchScaler {
   using State = TorchState;
-  static constexpr PolicyKind kind = PolicyKind::loss_scaler;
+  static constexpr ScalerKind kind = ScalerKind::loss_scaler;
   static constexpr std::string_view name = "torch", what = "torch.amp.GradScaler: no floor, no ceiling";
   static constexpr std::string_view source =
       "pytorch torch/amp/grad_scaler.py; aten/src/ATen/native/cuda/AmpKernels.cu";
@@ -45,7 +45,7 @@ struct TorchScaler {
               "growth to Inf is not kept (0: old CUDA kernel)"}}};
   }
 };
-// What policy.hpp asks of every policy.
+// What scaler.hpp asks of every scaler.
 inline void check(const TorchScaler&) {}
 inline TorchState initial(const TorchScaler& p) { return {detail::to_float(p.init)}; }
 

@@ -10,15 +10,15 @@
 
 namespace narrow {
 
-Trace run_trace(const Scaler& policy, const OverflowModel& log) {
+Trace run_trace(const Scaler& fresh, const OverflowModel& log) {
   const std::vector<float>& amax = log.log().amax;
-  const bool is_recipe = policy.limit() > 0;
+  const bool is_recipe = fresh.limit() > 0;
   if (is_recipe && amax.empty()) throw Error("a tensor recipe needs a log with amax; this one has none");
   const DefaultFloats guard;
-  const std::unique_ptr<Scaler> scaler = policy.clone();
+  const std::unique_ptr<Scaler> scaler = fresh.clone();
   const bool skips = scaler->skips_on_inf();
   // amax * (limit / amax) may exceed the limit by its two roundings; what is clipped exceeds it by more.
-  const double clips_above = static_cast<double>(policy.limit()) * (1 + 0x1p-20);
+  const double clips_above = static_cast<double>(fresh.limit()) * (1 + 0x1p-20);
   Trace trace;
   trace.steps.reserve(log.steps());
   for (std::size_t i = 0; i < log.steps(); ++i) {

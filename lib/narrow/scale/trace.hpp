@@ -1,4 +1,4 @@
-// A policy run over a log of gradients: the scale before every step, what was skipped, and what to say about it.
+// A scaler run over a log of gradients: the scale before every step, what was skipped, and what to say about it.
 //
 //   GradientLog log;
 //   log.amax = {0.5F, 2.0F, 0.25F};
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "narrow/scale/gradient_log.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 
 namespace narrow {
 
@@ -36,7 +36,7 @@ struct Trace {
 };
 
 // A tensor recipe needs a log with the amax of every step; throws Error without.
-Trace run_trace(const Scaler& scaler, const OverflowModel& log);
+Trace run_trace(const Scaler& fresh, const OverflowModel& log);
 
 // A trace in a few numbers.
 struct TraceSummary {

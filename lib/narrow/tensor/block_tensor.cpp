@@ -6,7 +6,7 @@
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/scale/block_scale.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/tensor.hpp"

@@ -11,6 +11,7 @@
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -285,17 +286,11 @@ ComparePart choose_part(int bits) {
   return bits <= 32 ? compare_part<std::uint32_t> : compare_part<std::uint64_t>;
 }
 
-std::string shape_words(std::span<const std::uint64_t> shape) {
-  std::string text = "[";
-  for (const std::uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
-
 // What both are compared as; for two floating types and a tolerance alone FP64, which holds the values of all.
 ElementType common_type(const Tensor& x, const Tensor& y, const CompareOptions& options, bool& has_ulp) {
   const std::string names = "tensors " + quote(x.name) + " and " + quote(y.name);
   if (x.shape != y.shape)
-    throw Error(names + " have the shapes " + shape_words(x.shape) + " and " + shape_words(y.shape) +
+    throw Error(names + " have the shapes " + shape_text(x.shape) + " and " + shape_text(y.shape) +
                 ": they must be equal");
   const std::string types = names + " hold " + std::string(x.type.name) + " and " + std::string(y.type.name) + ": ";
   if (x.type.kind == ElementKind::opaque || y.type.kind == ElementKind::opaque)

@@ -48,7 +48,7 @@ bool file_exists(const std::string& path) {
 std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size() && i <= most_dimensions; ++i)
-    text += (i == 0 ? "" : ",") + (i < most_dimensions ? std::to_string(shape[i]) : "...");
+    text += (i == 0 ? "" : ", ") + (i < most_dimensions ? std::to_string(shape[i]) : "...");
   return text + "]";
 }
 

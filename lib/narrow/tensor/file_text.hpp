@@ -18,7 +18,7 @@ std::string quote_path(std::string_view path);  // 'path' in full and visible()
 inline constexpr std::size_t longest_text = std::size_t{1} << 28;
 enum class Dash { is_a_file, is_standard_input };
 std::string read_text(const std::string& path, Dash dash = Dash::is_a_file);
-std::string shape_text(std::span<const std::uint64_t> shape);  // [3,4]; cut when very long
+std::string shape_text(std::span<const std::uint64_t> shape);  // [3, 4]; [] is a scalar; cut when very long
 bool file_exists(const std::string& path);
 bool is_utf8(std::string_view text);                           // without surrogates and overlong forms
 bool looks_like_text(std::string_view beginning);              // printable ASCII, blanks and UTF-8 only

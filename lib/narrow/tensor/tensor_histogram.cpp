@@ -8,7 +8,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/round/round_to.hpp"
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/text/quote.hpp"
 

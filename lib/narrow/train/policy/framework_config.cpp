@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "narrow/base/random.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/text/text.hpp"

@@ -1,7 +1,7 @@
 #include "narrow/train/policy/recipe.hpp"
 
 #include "narrow/base/error.hpp"
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
@@ -20,10 +20,10 @@ Recipe read_recipe(const std::string& path) {
 }  // namespace
 
 std::string checked_loss_scaler(const std::string& text) {
-  if (make_scaler(text).row->kind == PolicyKind::loss_scaler) return text;
+  if (make_scaler(text).row->kind == ScalerKind::loss_scaler) return text;
   std::string list;
-  for (const PolicyRow& row : policy_table())
-    if (row.kind == PolicyKind::loss_scaler) list += " " + std::string(row.name);
+  for (const ScalerRow& row : scaler_table())
+    if (row.kind == ScalerKind::loss_scaler) list += " " + std::string(row.name);
   throw Error(quote(text) + " scales tensors, not losses; accepted:" + list);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/train/run/gradients.hpp"
 #include "narrow/train/run/instrument.hpp"
 #include "narrow/train/run/run.hpp"

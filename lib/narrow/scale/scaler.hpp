@@ -1,6 +1,7 @@
-// What a scaling policy is: a value with parameters, a printable state, and three pure functions. No globals, no I/O.
+// What defines a scaler, a policy on the command line: a value with parameters, a printable state, and three pure functions.
+// No globals, no I/O.
 //
-//   const Observation overflowed{.found_inf = true};  // what a policy is told of a step
+//   const Observation overflowed{.found_inf = true};  // what a scaler is told of a step
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,7 @@
 
 namespace narrow {
 
-// What a policy sees of one step.
+// What a scaler sees of one step.
 struct Observation {
   bool found_inf = false;  // loss scalers: some gradient was Inf or NaN before it was unscaled
   float amax = 0;          // tensor recipes: the largest magnitude of the tensor
@@ -27,16 +28,16 @@ enum class ScaleEvent : std::uint8_t {
   grew,
   backed_off,
   held_back,   // an overflow that hysteresis swallowed
-  at_minimum,  // an overflow, and the scale is as small as the policy lets it be
-  at_maximum,  // growth was due, and the scale is as large as the policy lets it be
+  at_minimum,  // an overflow, and the scale is as small as the scaler lets it be
+  at_maximum,  // growth was due, and the scale is as large as the scaler lets it be
   lost,        // the scale became 0, Inf or NaN in FP32, as the framework lets it
   ended        // the framework raises an error: the run is over
 };
 // The word for an event.
 std::string_view name_of(ScaleEvent event);
 
-// What a policy scales: the loss, or tensors one by one.
-enum class PolicyKind : std::uint8_t { loss_scaler, tensor_recipe };
+// What a scaler scales: the loss, or tensors one by one.
+enum class ScalerKind : std::uint8_t { loss_scaler, tensor_recipe };
 
 // What a parameter may be; the program and the errors say it in words.
 enum class ParameterKind : std::uint8_t {
@@ -49,7 +50,7 @@ enum class ParameterKind : std::uint8_t {
   flag        // 0 or 1
 };
 
-// One parameter of the policy P: its name on the command line and the member that holds it.
+// One parameter of the scaler P: its name on the command line and the member that holds it.
 template <class P>
 struct Parameter {
   std::string_view name;
@@ -58,25 +59,25 @@ struct Parameter {
   std::string_view what;
 };
 
-// A policy is an aggregate of parameters with the framework's defaults. Its functions are free and pure (in the default
+// A scaler is an aggregate of parameters with the framework's defaults. Its functions are free and pure (in the default
 // floating-point environment, which a Scaler sets for them):
-//   State initial(policy)   State next(policy, state, observation)   float scale(state)   std::string to_text(state)
-// check(policy) throws Error for parameters that do not go together. Two more where they apply: limit(policy), the
+//   State initial(scaler)   State next(scaler, state, observation)   float scale(state)   std::string to_text(state)
+// check(scaler) throws Error for parameters that do not go together. Two more where they apply: limit(scaler), the
 // largest magnitude that fits once scaled, and is_immediate: a step is scaled by what it shows itself, not by the past.
 template <class P>
-concept ScalingPolicy = requires(const P& policy, const typename P::State& state, const Observation& seen) {
-  { P::kind } -> std::convertible_to<PolicyKind>;
+concept ScalerDefinition = requires(const P& scaler, const typename P::State& state, const Observation& seen) {
+  { P::kind } -> std::convertible_to<ScalerKind>;
   { P::name } -> std::convertible_to<std::string_view>;
   { P::what } -> std::convertible_to<std::string_view>;
   { P::source } -> std::convertible_to<std::string_view>;
   { P::skips_on_inf } -> std::convertible_to<bool>;
   P::parameters();
-  { initial(policy) } -> std::same_as<typename P::State>;
-  { next(policy, state, seen) } -> std::same_as<typename P::State>;
+  { initial(scaler) } -> std::same_as<typename P::State>;
+  { next(scaler, state, seen) } -> std::same_as<typename P::State>;
   { scale(state) } -> std::same_as<float>;
   { state.event } -> std::convertible_to<ScaleEvent>;
   { to_text(state) } -> std::same_as<std::string>;
-  check(policy);
+  check(scaler);
 };
 
 namespace detail {

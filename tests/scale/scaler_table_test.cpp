@@ -1,4 +1,4 @@
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 
 using narrow::make_scaler;
 using narrow::Observation;
-using narrow::policy_table;
+using narrow::scaler_table;
 using narrow::ScaleEvent;
 
 namespace {
@@ -30,18 +30,18 @@ std::string refusal(const std::string& text, const std::vector<narrow::Parameter
 
 TEST_CASE("scale: every policy of the table has a name of its own and a source and can be made") {
   std::set<std::string_view> names;
-  for (const narrow::PolicyRow& row : policy_table()) {
+  for (const narrow::ScalerRow& row : scaler_table()) {
     CAPTURE(row.name);
     CHECK(names.insert(row.name).second);
     CHECK_FALSE(row.source.empty());
     CHECK_FALSE(row.what.empty());
-    CHECK(narrow::find_policy(row.name) == &row);
+    CHECK(narrow::find_scaler(row.name) == &row);
     const narrow::NamedScaler made = make_scaler(row.name);
     CHECK(made.row == &row);
     CHECK(made.scaler->scale() > 0);
     CHECK(std::isfinite(made.scaler->scale()));
     CHECK_FALSE(made.scaler->state_text().empty());
-    CHECK((made.scaler->limit() > 0) == (row.kind == narrow::PolicyKind::tensor_recipe));
+    CHECK((made.scaler->limit() > 0) == (row.kind == narrow::ScalerKind::tensor_recipe));
   }
   for (const char* name : {"none", "constant", "torch", "megatron", "deepspeed", "apex", "fairseq", "keras",
                            "te-delayed", "te-current", "torchao", "te-block", "deepgemm"})
@@ -49,8 +49,8 @@ TEST_CASE("scale: every policy of the table has a name of its own and a source a
 }
 
 TEST_CASE("scale: the defaults of the table are the frameworks' and every one can be set") {
-  const auto value = [](const char* policy, const char* name) {
-    return narrow::find_policy(policy)->find(name)->initial;
+  const auto value = [](const char* scaler, const char* name) {
+    return narrow::find_scaler(scaler)->find(name)->initial;
   };
   CHECK(value("torch", "init") == 65536);
   CHECK(value("torch", "growth-interval") == 2000);
@@ -62,7 +62,7 @@ TEST_CASE("scale: the defaults of the table are the frameworks' and every one ca
   CHECK(value("keras", "min") == 1);
   CHECK(value("te-delayed", "history") == 1024);
   CHECK(value("te-block", "power-of-two") == 1);
-  for (const narrow::PolicyRow& row : policy_table())
+  for (const narrow::ScalerRow& row : scaler_table())
     for (const narrow::ParameterRow& p : row.parameters) {
       if (p.kind == narrow::ParameterKind::limit) continue;  // 0 stands for none and cannot be asked for
       CAPTURE(p.name);
@@ -135,11 +135,11 @@ TEST_CASE("scale: numbers of flags may be powers of two") {
   }
 }
 
-// No policy makes a scale that is 0, Inf or NaN unless its framework does, and then the event of that step says so.
+// No scaler makes a scale that is 0, Inf or NaN unless its framework does, and then the event of that step says so.
 TEST_CASE("scale: a scale that is lost is always announced") {
   const std::set<std::string_view> may_lose = {"torch",     "apex",    "fairseq", "megatron",
                                                "deepspeed", "torchao", "deepgemm"};
-  for (const narrow::PolicyRow& row : policy_table()) {
+  for (const narrow::ScalerRow& row : scaler_table()) {
     CAPTURE(row.name);
     std::uint64_t losses = 0, unannounced = 0;
     for (std::uint64_t seed = 0; seed <= 20; ++seed) {  // from no overflow at all to nothing else

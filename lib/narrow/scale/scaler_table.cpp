@@ -1,4 +1,4 @@
-#include "narrow/scale/policy_table.hpp"
+#include "narrow/scale/scaler_table.hpp"
 
 #include <utility>
 
@@ -20,14 +20,14 @@ namespace narrow {
 
 namespace {
 
-template <ScalingPolicy P>
-class PolicyScaler final : public Scaler {
+template <ScalerDefinition P>
+class DefinedScaler final : public Scaler {
  public:
-  explicit PolicyScaler(const P& policy) : policy_(policy), state_(initial(policy)) {}
+  explicit DefinedScaler(const P& scaler) : definition_(scaler), state_(initial(scaler)) {}
   float scale() const override { return narrow::scale(state_); }
   void observe(const Observation& seen) override {
     const DefaultFloats guard;
-    state_ = next(policy_, std::move(state_), seen);
+    state_ = next(definition_, std::move(state_), seen);
   }
   ScaleEvent event() const override { return state_.event; }
   std::string state_text() const override { return to_text(state_); }
@@ -37,18 +37,18 @@ class PolicyScaler final : public Scaler {
     return false;
   }
   float limit() const override {
-    if constexpr (requires { narrow::limit(policy_); }) return narrow::limit(policy_);
+    if constexpr (requires { narrow::limit(definition_); }) return narrow::limit(definition_);
     return 0;
   }
-  std::unique_ptr<Scaler> clone() const override { return std::make_unique<PolicyScaler>(*this); }
+  std::unique_ptr<Scaler> clone() const override { return std::make_unique<DefinedScaler>(*this); }
 
  private:
-  P policy_;
+  P definition_;
   typename P::State state_;
 };
 
 template <class P>
-void set(P& policy, const Parameter<P>& parameter, double value) {
+void set(P& scaler, const Parameter<P>& parameter, double value) {
   const auto refuse = [&](std::string_view accepted) {
     throw Error(std::string(P::name) + ": " + std::string(parameter.name) + " is " + detail::scale_text(value) +
                 "; accepted: " + std::string(accepted));
@@ -56,30 +56,30 @@ void set(P& policy, const Parameter<P>& parameter, double value) {
   if (!is_allowed(value, parameter.kind)) refuse(describe(parameter.kind));
   std::visit(
       [&](auto member) {
-        using Member = std::remove_reference_t<decltype(policy.*member)>;
+        using Member = std::remove_reference_t<decltype(scaler.*member)>;
         if constexpr (std::is_same_v<Member, std::int64_t>)
           if (value != std::floor(value) || value > 1e15) refuse("an integer");
-        policy.*member = static_cast<Member>(value);
+        scaler.*member = static_cast<Member>(value);
       },
       parameter.member);
 }
 
-template <ScalingPolicy P>
+template <ScalerDefinition P>
 std::unique_ptr<Scaler> make(std::span<const ParameterValue> values) {
-  P policy;
+  P scaler;
   for (const ParameterValue& value : values)
     for (const Parameter<P>& parameter : P::parameters())
-      if (parameter.name == value.name) set(policy, parameter, value.value);
-  check(policy);
-  return std::make_unique<PolicyScaler<P>>(policy);
+      if (parameter.name == value.name) set(scaler, parameter, value.value);
+  check(scaler);
+  return std::make_unique<DefinedScaler<P>>(scaler);
 }
 
-template <ScalingPolicy P>
-PolicyRow row() {
-  PolicyRow r{P::name, P::what, P::source, P::kind, {}, make<P>};
-  [[maybe_unused]] static constexpr P policy{};
+template <ScalerDefinition P>
+ScalerRow row() {
+  ScalerRow r{P::name, P::what, P::source, P::kind, {}, make<P>};
+  [[maybe_unused]] static constexpr P scaler{};
   for (const Parameter<P>& parameter : P::parameters()) {
-    const double value = std::visit([&](auto member) { return static_cast<double>(policy.*member); }, parameter.member);
+    const double value = std::visit([&](auto member) { return static_cast<double>(scaler.*member); }, parameter.member);
     r.parameters.push_back({parameter.name, value, parameter.kind, parameter.what});
   }
   return r;
@@ -87,8 +87,8 @@ PolicyRow row() {
 
 }  // namespace
 
-std::span<const PolicyRow> policy_table() {
-  static const std::vector<PolicyRow> table = {
+std::span<const ScalerRow> scaler_table() {
+  static const std::vector<ScalerRow> table = {
       row<NoScale>(),          row<ConstantScale>(),    row<TorchScaler>(),    row<MegatronScaler>(),
       row<DeepSpeedScaler>(),  row<ApexScaler>(),       row<FairseqScaler>(),  row<KerasScaler>(),
       row<TeDelayedScaling>(), row<TeCurrentScaling>(), row<TorchaoScaling>(), row<TeBlockScaling>(),
@@ -97,14 +97,14 @@ std::span<const PolicyRow> policy_table() {
   return table;
 }
 
-const ParameterRow* PolicyRow::find(std::string_view parameter) const {
+const ParameterRow* ScalerRow::find(std::string_view parameter) const {
   for (const ParameterRow& p : parameters)
     if (p.name == parameter) return &p;
   return nullptr;
 }
 
-const PolicyRow* find_policy(std::string_view name) {
-  for (const PolicyRow& r : policy_table())
+const ScalerRow* find_scaler(std::string_view name) {
+  for (const ScalerRow& r : scaler_table())
     if (detail::same_word(r.name, name)) return &r;
   return nullptr;
 }
@@ -161,8 +161,8 @@ namespace {
   throw Error(message);
 }
 
-// "init=2^24" of the policy's own parameters.
-ParameterValue parse_assignment(const PolicyRow& row, std::string_view word) {
+// "init=2^24" of the scaler's own parameters.
+ParameterValue parse_assignment(const ScalerRow& row, std::string_view word) {
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
   if (row.find(name) == nullptr) {
@@ -184,10 +184,10 @@ ParameterValue parse_assignment(const PolicyRow& row, std::string_view word) {
 
 NamedScaler make_scaler(std::string_view text, std::span<const ParameterValue> common) {
   const std::string_view name = text.substr(0, text.find(':'));
-  const PolicyRow* row = find_policy(name);
+  const ScalerRow* row = find_scaler(name);
   if (row == nullptr) {
     std::vector<std::string_view> accepted;
-    for (const PolicyRow& r : policy_table()) accepted.push_back(r.name);
+    for (const ScalerRow& r : scaler_table()) accepted.push_back(r.name);
     refuse_word("policy", name, accepted);
   }
   std::vector<ParameterValue> values(common.begin(), common.end());

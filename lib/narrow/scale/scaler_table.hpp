@@ -1,19 +1,19 @@
-// Every scaling policy by name: parameters with their defaults, source, and how to make one. Adding a policy is one
-// header, its test, and one row in policy_table.cpp; the program, its lists and the tests over all policies follow.
+// Every scaler by name: parameters with their defaults, source, and how to make one. Adding a scaler is one
+// header, its test, and one row in scaler_table.cpp; the program, its lists and the tests over all scalers follow.
 //
 //   const NamedScaler torch = make_scaler("torch:init=2^10");
-//   for (const PolicyRow& row : policy_table()) std::printf("%.*s\n", int(row.name.size()), row.name.data());
+//   for (const ScalerRow& row : scaler_table()) std::printf("%.*s\n", int(row.name.size()), row.name.data());
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 namespace narrow {
 
-// A policy and its state behind one type.
+// A scaler and its state behind one type.
 class Scaler {
  public:
   virtual ~Scaler() = default;
@@ -27,7 +27,7 @@ class Scaler {
   virtual std::unique_ptr<Scaler> clone() const = 0;
 };
 
-// A parameter of a policy.
+// A parameter of a scaler.
 struct ParameterRow {
   std::string_view name;
   double initial;  // the framework's default; 0 for a limit that is not there
@@ -40,25 +40,25 @@ struct ParameterValue {
   double value;
 };
 
-// A policy by name.
-struct PolicyRow {
+// A scaler by name.
+struct ScalerRow {
   std::string_view name, what, source;
-  PolicyKind kind;
+  ScalerKind kind;
   std::vector<ParameterRow> parameters;
   std::unique_ptr<Scaler> (*make)(std::span<const ParameterValue> values);  // throws Error
 
   const ParameterRow* find(std::string_view parameter) const;  // nullptr when it has none of that name
 };
 
-// All policies.
-std::span<const PolicyRow> policy_table();
-const PolicyRow* find_policy(std::string_view name);  // nullptr when there is none
+// All scalers.
+std::span<const ScalerRow> scaler_table();
+const ScalerRow* find_scaler(std::string_view name);  // nullptr when there is none
 
-// "torch" or "torch:init=2^24:growth-interval=50". Values of `common` are taken where the policy has such a parameter;
-// those in the text come last. Throws Error: unknown policy or parameter (with what is accepted), value out of range.
+// "torch" or "torch:init=2^24:growth-interval=50". Values of `common` are taken where the scaler has such a parameter;
+// those in the text come last. Throws Error: unknown scaler or parameter (with what is accepted), value out of range.
 struct NamedScaler {
   std::string name;  // as asked, for headings
-  const PolicyRow* row;
+  const ScalerRow* row;
   std::unique_ptr<Scaler> scaler;
 };
 NamedScaler make_scaler(std::string_view text, std::span<const ParameterValue> common = {});

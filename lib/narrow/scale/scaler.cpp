@@ -1,4 +1,4 @@
-#include "narrow/scale/policy.hpp"
+#include "narrow/scale/scaler.hpp"
 
 #include <array>
 #include <charconv>
