@@ -3,7 +3,6 @@
 #include "narrow/eigen.hpp"
 
 #include <Eigen/Cholesky>
-#include <Eigen/Dense>
 
 #include "support/inputs.hpp"
 #include "support/mismatches.hpp"
@@ -78,8 +77,8 @@ TEST_CASE("arith: a blocked Eigen product is within the bound of any order of su
   const Eigen::Index n = 40, k = 64;
   const Matrix a = random_matrix(5, n, k), b = random_matrix(6, k, n);
   const Matrix c = a * b;
-  const Doubles magnitude = exact(a).cwiseAbs() * exact(b).cwiseAbs();
-  check_within(exact(c), exact(a) * exact(b),
+  const Doubles magnitude = exact(a).cwiseAbs().lazyProduct(exact(b).cwiseAbs());
+  check_within(exact(c), exact(a).lazyProduct(exact(b)),
                (gamma(k) * magnitude).array() + static_cast<double>(k) * subnormal_error);
 }
 
@@ -93,8 +92,8 @@ TEST_CASE("arith: an Eigen LLT factor of half precision gives the matrix back wi
   const Eigen::LLT<Matrix> llt(a);
   REQUIRE(llt.info() == Eigen::Success);
   const Doubles l = exact(Matrix(llt.matrixL()));
-  const Doubles bound = gamma(n + 1) * (l.cwiseAbs() * l.cwiseAbs().transpose());
-  check_within(l * l.transpose(), exact(a), bound.array() + static_cast<double>(n) * subnormal_error);
+  const Doubles bound = gamma(n + 1) * l.cwiseAbs().lazyProduct(l.cwiseAbs().transpose());
+  check_within(l.lazyProduct(l.transpose()), exact(a), bound.array() + static_cast<double>(n) * subnormal_error);
 }
 
 TEST_CASE("arith: Eigen refuses to factor an indefinite matrix of half precision") {

@@ -187,10 +187,10 @@ TEST_CASE("tensor: parts that do not fit are unreadable and never taken for valu
   const Broken all[] = {
       {"mxfp8_e4m3", "", 0, "no tensor 'w.scale'"},
       {"mxfp8_e4m3", entry("F8_E8M0", "[2,3]", 6), 6,
-       "'w.scale' is F8_E8M0 [2,3], in 'mxfp8_e4m3' it is F8_E8M0 [2,2]"},
-      {"mxfp8_e4m3", entry("F8_E4M3", "[2,2]", 4), 4, "it is F8_E8M0 [2,2]"},
-      {"mxfp8_e5m2", entry("F8_E8M0", "[2,2]", 4), 4, "'w' is F8_E4M3 [2,40], in 'mxfp8_e5m2' it is F8_E5M2"},
-      {"fp8_128x128", entry("F32", "[2,2]", 16), 16, "it is F32 [1,1]"},
+       "'w.scale' is F8_E8M0 [2, 3], in 'mxfp8_e4m3' it is F8_E8M0 [2, 2]"},
+      {"mxfp8_e4m3", entry("F8_E4M3", "[2,2]", 4), 4, "it is F8_E8M0 [2, 2]"},
+      {"mxfp8_e5m2", entry("F8_E8M0", "[2,2]", 4), 4, "'w' is F8_E4M3 [2, 40], in 'mxfp8_e5m2' it is F8_E5M2"},
+      {"fp8_128x128", entry("F32", "[2,2]", 16), 16, "it is F32 [1, 1]"},
       {"nvfp4", entry("F8_E4M3", "[2,3]", 6), 6, "'w' is F8_E4M3"},
       {"mxfp9", entry("F8_E8M0", "[2,2]", 4), 4, "block format 'mxfp9' is unknown"},
       {"mxfp8_e4m3:never", entry("F8_E8M0", "[2,2]", 4), 4, "has no rule 'never'"}};
