@@ -1,20 +1,16 @@
 // narrow scale-trace: loss scales (and FP8 scales) over the steps of a run, several policies side by side.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <set>
 
 #include "cli/command.hpp"
-#include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/array/blocks.hpp"
 #include "narrow/array/histogram.hpp"
-#include "narrow/report/escape.hpp"
 #include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/scale_log.hpp"
 #include "narrow/scale/trace.hpp"
@@ -23,10 +19,11 @@
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/train/policy/framework_config.hpp"
+#include "options/number_option.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "scaling/explain_scale.hpp"
-#include "scaling/scale_plot.hpp"
+#include "scaling/scale_trace_text.hpp"
 
 namespace app {
 namespace of_scale_trace {
@@ -37,29 +34,6 @@ struct Options {
   TensorOptions choice;
   bool json = false, plot = false, explain = false;
 };
-
-struct Source {
-  narrow::OverflowModel log;
-  std::string text;  // what it is, for people
-};
-
-// One policy and what became of it. The recorded run, where there is one, comes first and has no policy.
-struct Column {
-  std::string name;
-  narrow::Trace trace;
-  narrow::TraceSummary summary;
-  bool is_recipe = false;
-  bool ends_unknown = false;  // the log cannot tell what became of the last step of the trace, and of all that follow
-};
-
-std::uint64_t parse_count(const std::string& text, const char* flag, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is no integer from " +
-                        std::to_string(least) + " to " + std::to_string(most));
-  return value;
-}
 
 // The flags that set a parameter of every policy that has it.
 std::vector<narrow::ParameterValue> common_parameters(const Options& o) {
@@ -238,227 +212,6 @@ std::vector<Column> run_all(const std::vector<narrow::NamedScaler>& policies, co
     progress.add();
   }
   return columns;
-}
-
-// --- for people ---
-
-std::string scale_name(float scale) {
-  if (std::isnan(scale)) return "NaN";
-  if (scale == 0 || std::isinf(scale)) return scale == 0 ? "0" : "Inf";
-  return scale_text(static_cast<double>(scale));
-}
-
-// What is wrong, or nothing.
-std::string remarks(const Column& c, const std::vector<std::int64_t>& steps) {
-  std::string text;
-  const auto say = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
-  const auto at = [&](std::size_t i) { return std::to_string(steps[i]); };
-  if (c.summary.ended) say("run ends at step " + at(*c.summary.ended) + ": the framework raises");
-  if (c.summary.collapsed)
-    say("collapsed at step " + at(*c.summary.collapsed) + ": " +
-        (c.is_recipe ? "scale " : "1/scale is not finite, scale ") +
-        scale_name(c.trace.steps[*c.summary.collapsed].scale));
-  if (c.summary.stalled)
-    say("stalled from step " + at(*c.summary.stalled) + ": " + std::to_string(c.summary.longest_skip) +
-        " steps in a row skipped");
-  if (c.trace.clipped != 0) say(std::to_string(c.trace.clipped) + " steps clipped");
-  return text.empty() ? "-" : text;
-}
-
-// How many steps were skipped, and in the same cell how sure that is.
-std::string skipped_text(const Column& c, const narrow::OverflowModel& log) {
-  const std::vector<std::int64_t>& steps = log.log().steps;
-  const auto count = [](std::size_t n) { return std::to_string(n) + (n == 1 ? " step " : " steps "); };
-  std::string text = std::to_string(c.summary.skipped);
-  if (c.trace.estimated != 0) text += " (" + count(c.trace.estimated) + "estimated)";
-  if (c.ends_unknown) {
-    const std::size_t from = c.trace.steps.size() - 1;
-    if (from == 0) text.clear();
-    return text + (from == 0 ? "" : ", ") + "unknown from step " + std::to_string(steps[from]) + " (" +
-           log.unknown_region() + ")";
-  }
-  const auto unknown = std::count_if(c.trace.steps.begin(), c.trace.steps.end(), [](const narrow::TraceStep& s) {
-    return s.certainty == narrow::Certainty::unknown;
-  });
-  return unknown == 0 ? text : text + " (" + count(static_cast<std::size_t>(unknown)) + "unknown)";
-}
-
-TextTable summary_table(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
-  constexpr Align l = Align::left, r = Align::right;
-  const std::vector<std::int64_t>& steps = log.log().steps;
-  TextTable table{{"policy", "first", "last", "smallest", "largest", "settled", "skipped", "remarks"},
-              {l, r, r, r, r, r, l, l},
-              {}};
-  for (const Column& c : columns) {
-    const narrow::TraceSummary& s = c.summary;
-    const auto known = [&](const std::string& text) { return c.ends_unknown ? "unknown" : text; };
-    table.rows.push_back({c.name, scale_name(s.first), known(scale_name(s.last)), known(scale_name(s.smallest)),
-                          known(scale_name(s.largest)), known(s.settled ? std::to_string(steps[*s.settled]) : "no"),
-                          skipped_text(c, log), remarks(c, steps)});
-  }
-  return table;
-}
-
-// Steps at each scale. FP8 scales take any value: they are counted by their power of two.
-TextTable time_table(const std::vector<Column>& columns, std::size_t steps) {
-  TextTable table{{"scale"}, {Align::right}, {}};
-  std::map<float, std::vector<std::uint64_t>, std::greater<>> rows;
-  std::uint64_t not_a_number = 0;
-  for (std::size_t k = 0; k < columns.size(); ++k) {
-    table.header.push_back(columns[k].name);
-    table.align.push_back(Align::right);
-    for (const auto& [scale, count] : columns[k].summary.time_at_scale) {
-      if (std::isnan(scale)) {
-        not_a_number += count;
-        continue;
-      }
-      const float place = scale > 0 && std::isfinite(scale) && columns[k].is_recipe
-                              ? std::exp2(static_cast<float>(std::ilogb(scale)))
-                              : scale;
-      std::vector<std::uint64_t>& counts = rows[place];
-      counts.resize(columns.size());
-      counts[k] += count;
-    }
-  }
-  for (const auto& [scale, counts] : rows) {
-    std::vector<TextCell> cells{scale_name(scale)};
-    for (const std::uint64_t count : counts) cells.emplace_back(count == 0 ? "." : std::to_string(count));
-    table.rows.push_back(std::move(cells));
-  }
-  if (not_a_number != 0) table.rows.push_back({"NaN: " + std::to_string(not_a_number)});
-  if (std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.ends_unknown; })) {
-    std::vector<TextCell> cells{"unknown"};
-    for (const Column& c : columns)
-      cells.emplace_back(c.ends_unknown && steps != c.trace.steps.size() ? std::to_string(steps - c.trace.steps.size())
-                                                                         : ".");
-    table.rows.push_back(std::move(cells));
-  }
-  for (std::vector<TextCell>& row : table.rows) row.resize(table.header.size(), TextCell(""));
-  return table;
-}
-
-// The scale before each step at which some scale is not that of the step before; '!' marks skipped steps, '?' unknown
-// ones.
-std::string mark(const narrow::TraceStep& s) {
-  return s.certainty == narrow::Certainty::unknown ? "?" : s.skipped ? "!" : "";
-}
-
-std::string trajectory_text(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps, bool colour) {
-  constexpr std::size_t most = 40;
-  std::vector<std::size_t> changes;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    for (const Column& c : columns) {
-      const auto& t = c.trace.steps;
-      const bool ends = i == t.size() && i > 0;
-      if (c.is_recipe || i > t.size() || (i == t.size() && !ends)) continue;
-      if (i == 0 || ends || t[i].scale != t[i - 1].scale) {
-        changes.push_back(i);
-        break;
-      }
-    }
-  TextTable table{{"step"}, {Align::right}, {}};
-  for (const Column& c : columns) table.header.push_back(c.name), table.align.push_back(Align::right);
-  for (std::size_t k = 0; k < changes.size() && k < most; ++k) {
-    const std::size_t i = changes[k];
-    std::vector<TextCell> cells{std::to_string(steps[i])};
-    for (const Column& c : columns)
-      cells.emplace_back(i >= c.trace.steps.size() ? (c.ends_unknown ? "unknown" : "ended")
-                                                   : mark(c.trace.steps[i]) + scale_name(c.trace.steps[i].scale));
-    table.rows.push_back(std::move(cells));
-  }
-  std::string text = "scale before the step, where one changes (! the step is skipped, ? it is not known)\n" +
-                     table.to_text(colour, 2);
-  if (changes.size() > most)
-    text += "  ... " + std::to_string(changes.size() - most) + " more changes; -o FILE.csv has every step\n";
-  return text;
-}
-
-std::string to_text(const Source& source, const std::vector<Column>& columns, bool plot) {
-  const bool colour = use_colour(1);
-  const std::vector<std::int64_t>& steps = source.log.log().steps;
-  std::string text = source.text + "\n";
-  text += "overflow: " + source.log.describe() + "\n\n";
-  text += summary_table(columns, source.log).to_text(colour) + "\n";
-  text += "steps at each scale\n" + time_table(columns, steps.size()).to_text(colour, 2) + "\n";
-  text += trajectory_text(columns, steps, colour);
-  if (!plot) return text;
-  std::vector<std::string> names;
-  for (const Column& c : columns) names.push_back(c.name);
-  const std::vector<char> letters = choose_letters(names);
-  std::vector<ScaleCurve> curves;
-  for (std::size_t k = 0; k < columns.size(); ++k) {
-    ScaleCurve curve{letters[k], names[k], {}};
-    for (const narrow::TraceStep& s : columns[k].trace.steps) curve.scales.push_back(s.scale);
-    curves.push_back(std::move(curve));
-  }
-  const int width = terminal_width(1);
-  return text + "\n" + scale_plot(curves, steps, width == 0 ? 100 : std::min(width, 140));
-}
-
-// --- for machines ---
-
-std::string number_text(float scale) {
-  char digits[40];
-  if (std::isnan(scale)) return "nan";
-  if (std::isinf(scale)) return scale > 0 ? "inf" : "-inf";
-  return {digits, std::to_chars(digits, digits + sizeof digits, static_cast<double>(scale)).ptr};
-}
-
-// By hand: a million steps of ten policies are too many for a tree of JSON values. What the log cannot tell is null;
-// the step from which on it cannot says between which scales.
-std::string to_json(const std::vector<Column>& columns, const narrow::OverflowModel& log) {
-  const std::vector<std::int64_t>& steps = log.log().steps;
-  const auto json = [](float scale) {
-    const std::string text = number_text(scale);
-    return std::isfinite(scale) ? text : "\"" + text + "\"";
-  };
-  std::string text = "{";
-  for (const Column& c : columns) {
-    text += (&c == &columns.front() ? "\n  " : ",\n  ") + Json(c.name).dump() + ": [";
-    const std::size_t known = c.trace.steps.size();
-    for (std::size_t i = 0; i < (c.ends_unknown ? steps.size() : known); ++i) {
-      text += (i == 0 ? "\n    {\"step\": " : ",\n    {\"step\": ") + std::to_string(steps[i]);
-      if (i >= known) {
-        text += ", \"scale\": null, \"skipped\": null}";
-        continue;
-      }
-      const narrow::TraceStep& s = c.trace.steps[i];
-      const bool unknown = s.certainty == narrow::Certainty::unknown;
-      text += ", \"scale\": " + json(s.scale) + ", \"skipped\": " + (unknown ? "null" : s.skipped ? "true" : "false");
-      if (s.event != narrow::ScaleEvent::none) text += ", \"event\": \"" + std::string(name_of(s.event)) + "\"";
-      if (s.certainty == narrow::Certainty::estimated) text += ", \"estimated\": true";
-      if (unknown && c.ends_unknown) {
-        const narrow::ScaleBounds& b = log.known();
-        text += ", \"known_up_to\": " + (b.good_up_to < 0 ? "null" : json(b.good_up_to)) +
-                ", \"known_from\": " + (std::isinf(b.overflow_from) ? "null" : json(b.overflow_from));
-      }
-      text += "}";
-    }
-    text += "\n  ]";
-  }
-  return text + "\n}\n";
-}
-
-// Empty where the log cannot tell.
-std::string to_csv(const std::vector<Column>& columns, const std::vector<std::int64_t>& steps) {
-  std::string text = "step";
-  for (const Column& c : columns) {
-    text += "," + narrow::report::csv_field(c.name + " scale") + "," + narrow::report::csv_field(c.name + " skipped");
-    if (c.trace.estimated != 0) text += "," + narrow::report::csv_field(c.name + " estimated");
-  }
-  text += "\n";
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    text += std::to_string(steps[i]);
-    for (const Column& c : columns) {
-      const narrow::TraceStep* s = i < c.trace.steps.size() ? &c.trace.steps[i] : nullptr;
-      const bool is_known = s != nullptr && s->certainty != narrow::Certainty::unknown;
-      text += "," + (s != nullptr ? number_text(s->scale) : "") + "," + (is_known ? (s->skipped ? "1" : "0") : "");
-      if (c.trace.estimated != 0)
-        text += std::string(",") + (is_known ? (s->certainty == narrow::Certainty::estimated ? "1" : "0") : "");
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 // The stories of the policies; the recorded run, where there is one, stands before them and has no rule to tell.

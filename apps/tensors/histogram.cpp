@@ -12,7 +12,7 @@
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/format_list.hpp"
-#include "options/scale_option.hpp"
+#include "options/number_option.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "tensors/bar_chart.hpp"

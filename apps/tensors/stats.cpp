@@ -16,7 +16,7 @@
 #include "narrow/text/text.hpp"
 #include "options/cast_options.hpp"
 #include "options/format_list.hpp"
-#include "options/scale_option.hpp"
+#include "options/number_option.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "tensors/fail_if.hpp"

@@ -1,7 +1,6 @@
 #include "training/train_options.hpp"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_config.hpp"
+#include "options/number_option.hpp"
 
 namespace app {
 namespace {
@@ -18,15 +18,6 @@ namespace train = narrow::train;
 
 // The recipes that are compared when none is named: what works, what needs care, what breaks.
 constexpr const char* default_recipes = "fp32,bf16-amp,fp16-amp,fp16-amp-noscale,fp16-pure,fp8-current";
-
-std::uint64_t parse_count(const std::string& text, const char* flag, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw narrow::Error(std::string(flag) + ": " + narrow::quote(text) + " is no integer from " +
-                        std::to_string(least) + " to " + std::to_string(most));
-  return value;
-}
 
 // A finite number above 0, or 0 itself where that is allowed.
 double parse_number(const std::string& text, const char* flag, bool may_be_zero = false) {
