@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests. Can be repeated.
-# Usage: ./test.sh [--all] [preset]     preset: release unless another one of CMakePresets.json is named
+# Usage: ./test.sh [--all] [preset]     preset: release, or dev, asan, tsan, exhaustive, soak, cuda
 #   --all   what CI runs: installs the packages of the optional parts first, builds them, and runs the slow tests as well
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/setup.sh
+needed_packages="$needed_packages $test_packages"
 options=()
 tests=(-LE slow)
 cuda=no
@@ -22,10 +23,11 @@ if [ "${1:-}" = --all ]; then
   # The kernels are compiled by the test cuda_architectures wherever there is nvcc; all of it needs cuBLASLt as well.
   if ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcublasLt.so >/dev/null 2>&1; then cuda=yes; fi
 fi
-case "${1:-}" in
-  -*) echo "usage: ./test.sh [--all] [preset]" >&2; exit 2 ;;
-esac
 preset=${1:-release}
+if [ $# -gt 1 ] || [[ " release dev asan tsan exhaustive soak cuda " != *" $preset "* ]]; then
+  echo "usage: ./test.sh [--all] [release|dev|asan|tsan|exhaustive|soak|cuda]" >&2
+  exit 2
+fi
 
 install_missing
 say "configure ($preset)"

@@ -11,15 +11,19 @@ needed_packages="
   cmake=bin:cmake
   ninja-build=bin:ninja
   libeigen3-dev=include:eigen3/Eigen/Core
+  libcli11-dev=include:CLI/CLI.hpp
+  nlohmann-json3-dev=include:nlohmann/json.hpp
+  zlib1g-dev=include:zlib.h
+  gnuplot-nox=bin:gnuplot
+"
+
+# What the tests need beside that: the oracle, second opinions, other languages' numbers.
+test_packages="
   libboost-dev=include:boost/multiprecision/cpp_int.hpp
   doctest-dev=include:doctest/doctest.h
   libfmt-dev=include:fmt/format.h
-  libcli11-dev=include:CLI/CLI.hpp
-  nlohmann-json3-dev=include:nlohmann/json.hpp
   libmpfr-dev=include:mpfr.h
-  zlib1g-dev=include:zlib.h
   python3-numpy=path:/usr/lib/python3/dist-packages/numpy
-  gnuplot-nox=bin:gnuplot
   locales=path:/usr/share/i18n/locales/tr_TR
 "
 

@@ -75,7 +75,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
           "text: the number of the tutorial. holds: as said; loose: in part, or of the right size; wrong: not as said; "
           "depends: true in some of the measured cases; not shown at this size: said of large runs, and the small ones "
           "here can neither show nor refute it. Each verdict follows from its measurement by a rule of "
-          "analysis/claims.hpp. Statements are in our words.",
+          "analysis/claims/claims.hpp. Statements are in our words.",
           {}};
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const auto place = [&](std::size_t n) { return static_cast<double>(n) / static_cast<double>(claims.size()); };

@@ -123,18 +123,18 @@ struct Outcome {
   // What it stands on beside the data and the definitions of formats and casts: models of tensor cores, vendors'
   // tables. run_experiment adds these two, and says all of it under every table and picture.
   std::vector<Basis> evidence;
-  std::vector<std::string> notes;  // what the reader must know: "data/ was not found: synthetic gradients"
+  std::vector<std::string> notes;  // what the reader must know
 };
 
 struct Experiment {
   const char* name;      // as in `narrow run NAME`
   const char* question;  // one sentence with a question mark
-  int place;             // on the page, ascending: the number of the experiment in the list of the design
+  int place;             // on the page, ascending
   std::vector<Parameter> parameters;
   Outcome (*run)(const Parameters&, Progress&);
 };
 
-// All experiments by place. They register themselves before main() starts: in a file of analysis/ write
+// All experiments by place. They register themselves before main() starts: in a file of analysis/experiments/ write
 //   const Register entered([]() -> Experiment { return {"my_experiment", "What share of ... ?", 1, {...}, run}; });
 // at namespace scope: a link of a list, so that nothing is allocated where nobody could hear that it failed. The files
 // are linked as objects, so that no linker drops one that nobody calls.

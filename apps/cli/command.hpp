@@ -37,7 +37,7 @@ struct Command {
   Action (*declare)(Arguments&);
 };
 
-// Every subcommand, in the order of the help; adding one is one file and one line here and in command_line.cpp.
+// Every subcommand; adding one is one file and one line here and in command_line.cpp.
 extern const Command bench_command;
 extern const Command cast_command;
 extern const Command compare_command;

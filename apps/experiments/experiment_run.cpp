@@ -1,15 +1,8 @@
 #include "experiments/experiment_run.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
 #include "cli/progress.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/report/table_writers.hpp"
-#include "narrow/text/quote.hpp"
 
 namespace app {
 namespace {
@@ -51,17 +44,6 @@ analysis::Outcome run_with_bar(const analysis::Experiment& experiment, const ana
 
 std::string file_stem(const analysis::Experiment& experiment, const std::string& part) {
   return part == experiment.name ? part : std::string(experiment.name) + "_" + part;
-}
-
-void make_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!std::filesystem::is_directory(path))
-    throw narrow::Error("-o " + narrow::quote(path) + ": no folder can be made there (" +
-                        (error ? error.message() : std::string("a file has this name")) + "); name another folder");
-  if (access(path.c_str(), W_OK | X_OK) != 0)
-    throw narrow::Error("-o " + narrow::quote(path) + ": the folder cannot be written (" + std::strerror(errno) +
-                        "); name another folder");
 }
 
 std::vector<ReadyFile> csv_files(const analysis::Experiment& experiment, const analysis::Outcome& outcome,

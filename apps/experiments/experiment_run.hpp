@@ -8,12 +8,13 @@
 #include "analysis/framework/experiment.hpp"
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/write_file.hpp"
 #include "narrow/plot/draw.hpp"
 #include "narrow/report/page.hpp"
 
 namespace app {
 
-// --fast, --full, --plot-backend.
+// --fast, --full.
 struct EffortOptions {
   bool fast = false, full = false;
   void declare(Arguments& arguments);
@@ -27,14 +28,6 @@ analysis::Outcome run_with_bar(const analysis::Experiment& experiment, const ana
 // EXPERIMENT_TABLE.csv; EXPERIMENT.csv where the two have one name.
 std::string file_stem(const analysis::Experiment& experiment, const std::string& part);
 
-// Makes the folder where it is not there. Throws narrow::Error before any work when nothing can be written into it.
-void make_folder(const std::string& path);
-
-// A file that is ready to be written.
-struct ReadyFile {
-  std::string path;
-  std::string content;
-};
 std::vector<ReadyFile> csv_files(const analysis::Experiment& experiment, const analysis::Outcome& outcome,
                                  const std::string& command, const std::string& folder);
 

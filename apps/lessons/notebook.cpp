@@ -4,9 +4,9 @@
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
-#include "experiments/experiment_run.hpp"
 #include "narrow/lesson/html.hpp"
 #include "narrow/lesson/ipynb.hpp"
 #include "narrow/lesson/run.hpp"

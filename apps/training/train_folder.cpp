@@ -27,12 +27,6 @@ std::string cell(double x) {
 }
 std::string cell_if_measured(double x) { return std::isnan(x) ? "" : cell(x); }
 
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw narrow::Error("-o: " + narrow::quote_path(folder) + ": " + error.message());
-}
-
 std::string base_of(const std::string& folder, const train::RunRequest& request) {
   return folder + "/" + request.recipe.name + "-seed" + std::to_string(request.seed);
 }

@@ -1,4 +1,4 @@
-// The whole library but Eigen and fmt support (narrow/eigen.hpp, narrow/fmt.hpp), CUDA and pictures.
+// All public headers but those of train/, report/, plot/ and golden/, and Eigen and fmt support (narrow/eigen.hpp, narrow/fmt.hpp).
 //
 //   static_assert(round_to(0.1F, "fp16"_fmt) == 0.0999755859375F);
 //   const std::string all_digits = to_decimal(encode(0.1F, "e4m3"_fmt), "e4m3"_fmt);  // 0.1015625
@@ -35,10 +35,10 @@
 #include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/keras_scaler.hpp"
 #include "narrow/scale/megatron_scaler.hpp"
-#include "narrow/scale/scaler.hpp"
-#include "narrow/scale/scaler_table.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/scale/scale_rule.hpp"
+#include "narrow/scale/scaler.hpp"
+#include "narrow/scale/scaler_table.hpp"
 #include "narrow/scale/tensor_scale.hpp"
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/scale/trace.hpp"

@@ -13,9 +13,10 @@ namespace test {
 
 using Json = nlohmann::json;
 
-inline Ran narrow(std::vector<std::string> arguments, const RunOptions& options = {}) {
-  arguments.insert(arguments.begin(), NARROW_PROGRAM);
-  return run_program(arguments, options);
+inline Ran narrow(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
+  std::vector<std::string> words{NARROW_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program(words, options);
 }
 
 inline Json narrow_json(std::vector<std::string> arguments) {

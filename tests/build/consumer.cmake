@@ -12,7 +12,7 @@ step("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --con
 step("configure" ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${WORK}/prefix
      -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${flags} -D CMAKE_BUILD_TYPE=${CONFIG})
 step("build" ${CMAKE_COMMAND} --build ${WORK}/build --config ${CONFIG})
-foreach(program consumer core_consumer example)
+foreach(program consumer core_consumer plot_consumer example)
   step("${program}" ${WORK}/build/${program})
   message(STATUS "${program}: ${text}")
 endforeach()

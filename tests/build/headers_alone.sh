@@ -15,7 +15,7 @@ alone() {
   printf '#include "%s"\n' "$1" | "$compiler" "${@:2}" -x c++ - || { echo "does not compile alone: $1" >&2; return 1; }
 }
 export -f alone
-# The parts that need a device or a drawing library are compiled where those are.
-headers=$(cd "$lib" && find narrow -name '*.hpp' -not -path 'narrow/cuda/*' -not -path 'narrow/plot/*' | sort)
+# The parts that need a device are compiled where one is.
+headers=$(cd "$lib" && find narrow -name '*.hpp' -not -path 'narrow/cuda/*' | sort)
 printf '%s\n' "$headers" | xargs -P "$(nproc)" -I{} bash -c 'alone "$@"' _ {} "${flags[@]}"
 echo "$(printf '%s\n' "$headers" | wc -l) headers compile alone"

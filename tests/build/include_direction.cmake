@@ -25,13 +25,13 @@ set(may_umbrella ${all_but_cuda_and_plot} umbrella)  # lib/narrow/*.hpp
 set(may_analysis ${all_but_cuda_and_plot} umbrella)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot golden cuda lesson)
 
-# Rooms of the program: everybody sees cli, topics see options, and lessons the experiments whose pages they are like.
+# Rooms of the program: everybody sees cli, topics see options, and experiments alone those of analysis/.
 set(rooms cli options formats tensors products scaling training experiments bench lessons)
 foreach(room IN LISTS rooms)
-  set(opens_${room} cli options analysis ${room})
+  set(opens_${room} cli options ${room})
 endforeach()
 set(opens_cli cli)
-list(APPEND opens_lessons experiments)
+list(APPEND opens_experiments analysis)
 
 # Rooms of train/: policy <- operations <- models <- data <- run.
 set(train_rooms policy operations models data run)

@@ -21,6 +21,8 @@ function(refuses what pattern)
   endif()
 endfunction()
 
+# As on a machine without the sources: the folder that was installed is the only one.
+set(ENV{NARROW_DATA} ${data})
 foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gradient_accumulation;most=2" "fp8_scaling"
         "operation_policy" "format_choice" "memory_and_speed")
   step("${words}" ${program} run ${words} --fast --json)
@@ -28,6 +30,7 @@ foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gra
     message(FATAL_ERROR "${words}: the recording was not found:\n${text}")
   endif()
 endforeach()
+unset(ENV{NARROW_DATA})
 foreach(pair "torch/histograms.json;run;gradient_underflow" "torch/step1000.safetensors;run;attention_overflow"
         "torch/logs.json;run;loss_scaling" "torch/micro_batches.safetensors;run;gradient_accumulation"
         "torch/step300.safetensors;run;fp8_scaling" "golden/products.tsv;gpu;plan;16;16;16")

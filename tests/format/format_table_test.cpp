@@ -21,7 +21,7 @@ struct Fields {
   Specials specials;
 };
 
-// As the standards give them, in the order of design.md.
+// As the standards give them.
 constexpr Fields expected[] = {
     {"fp64", 11, 52, 1023, Specials::inf_and_nan},
     {"fp32", 8, 23, 127, Specials::inf_and_nan},

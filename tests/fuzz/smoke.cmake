@@ -11,14 +11,7 @@ if(NOT status EQUAL 0)
   return()
 endif()
 
-function(step what)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${what} failed:\n${text}")
-  endif()
-  set(text "${text}" PARENT_SCOPE)
-endfunction()
-
+include(${ROOT}/tests/build/step.cmake)
 step("configure" ${CMAKE_COMMAND} -S ${ROOT} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${CLANG}
      -D CMAKE_BUILD_TYPE=Debug -D NARROW_FUZZ=ON -D NARROW_FUZZ_LEVEL=-O0 -D NARROW_APPS=OFF -D NARROW_TESTS=OFF -D NARROW_CUDA=OFF)
 # Without the targets that take long to build.

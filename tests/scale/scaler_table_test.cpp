@@ -28,7 +28,7 @@ std::string refusal(const std::string& text, const std::vector<narrow::Parameter
 }
 }  // namespace
 
-TEST_CASE("scale: every policy of the table has a name of its own and a source and can be made") {
+TEST_CASE("scale: every scaler of the table has a name of its own and a source and can be made") {
   std::set<std::string_view> names;
   for (const narrow::ScalerRow& row : scaler_table()) {
     CAPTURE(row.name);
@@ -81,7 +81,7 @@ TEST_CASE("scale: parameters come from common values where they fit and from the
   CHECK(megatron.scaler->scale() == 512);  // hysteresis 1
 }
 
-TEST_CASE("scale: unknown policies and parameters are refused with what is accepted") {
+TEST_CASE("scale: unknown scalers and parameters are refused with what is accepted") {
   CHECK(contains(refusal("toch"), "did you mean 'torch'?"));
   CHECK(contains(refusal("toch"), "deepspeed"));
   CHECK(contains(refusal("torch:hysteresis=2"), "parameter 'hysteresis' is unknown"));

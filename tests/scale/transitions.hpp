@@ -11,17 +11,17 @@
 namespace test {
 
 // good and bad steps as letters: "ggb" is two good steps and an overflow.
-template <class Policy>
-typename Policy::State after(const Policy& scaler, const std::string& steps) {
-  typename Policy::State state = initial(scaler);
+template <class Definition>
+typename Definition::State after(const Definition& scaler, const std::string& steps) {
+  typename Definition::State state = initial(scaler);
   for (const char c : steps) state = next(scaler, state, narrow::Observation{c == 'b', 0});
   return state;
 }
 
 // The scale before each step and after the last.
-template <class Policy>
-std::vector<double> scales(const Policy& scaler, const std::string& steps) {
-  typename Policy::State state = initial(scaler);
+template <class Definition>
+std::vector<double> scales(const Definition& scaler, const std::string& steps) {
+  typename Definition::State state = initial(scaler);
   std::vector<double> list = {static_cast<double>(scale(state))};
   for (const char c : steps) {
     state = next(scaler, state, narrow::Observation{c == 'b', 0});

@@ -9,7 +9,7 @@ namespace narrow {
 
 // A kind of product: operand and output types, and how the library is asked to accumulate.
 struct ProductType {
-  std::string name;     // f16, f16-f16, bf16, bf16-bf16, tf32, e4m3, e4m3-slow, e5m2-e4m3, e5m2-e4m3-slow, s8
+  std::string name;     // as product_types() lists them: f16, bf16-bf16, e5m2-e4m3-slow
   std::string a, b, d;  // formats
   bool fast = true;     // FP8: fast accumulation
 };

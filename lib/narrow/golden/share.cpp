@@ -65,6 +65,14 @@ SharedConversion read_conversion(LineReader& lines, std::string_view line) {
           lines.number(words[2], 10, "number of mismatches"), lines.number(words[3], 16, "hash")};
 }
 
+// The last line.
+std::string end_line(const ShareFile& file) {
+  std::size_t tiles = 0, dots = 0;
+  for (const SharedInstruction& s : file.instructions) tiles += s.hashes.size(), dots += s.dots.size();
+  return "end " + std::to_string(file.conversions.size()) + " " + std::to_string(file.instructions.size()) + " " +
+         std::to_string(tiles) + " " + std::to_string(dots);
+}
+
 }  // namespace
 
 Code emulated_code(const DotModel& model, const TileDot& in) {
@@ -88,14 +96,6 @@ SharedPlace shared_place(const Instruction& i, std::size_t n) {
   const std::uint64_t r = mix_bits(i.number() + n);
   return {(4 * n + 1) % shared_tiles, static_cast<int>(r % tile_rows),
           static_cast<int>((r >> 8) % static_cast<std::uint64_t>(i.columns()))};
-}
-
-// The last line.
-std::string end_line(const ShareFile& file) {
-  std::size_t tiles = 0, dots = 0;
-  for (const SharedInstruction& s : file.instructions) tiles += s.hashes.size(), dots += s.dots.size();
-  return "end " + std::to_string(file.conversions.size()) + " " + std::to_string(file.instructions.size()) + " " +
-         std::to_string(tiles) + " " + std::to_string(dots);
 }
 
 std::string write_share(const ShareFile& file) {

@@ -11,7 +11,7 @@
 
 namespace lesson {
 
-// One output of a lesson, as notebooks_cpp/lesson.cpp records it; which members are set depends on the kind.
+// One output of a lesson, as lesson.cpp records it; which members are set depends on the kind.
 struct LessonOutput {
   enum class Kind { text, say, table, picture, bits, expect };
   Kind kind = Kind::text;

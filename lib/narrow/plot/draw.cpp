@@ -8,6 +8,9 @@
 #include "narrow/plot/svg.hpp"
 
 namespace narrow::plot {
+
+MatplotScript matplot_script = nullptr;
+
 namespace {
 
 constexpr int limit_seconds = 60;
@@ -54,7 +57,8 @@ PlotBackend parse_backend(std::string_view name) {
 std::string why_not(PictureKind kind, const DrawOptions& options) {
   switch (chosen(kind, options.backend)) {
     case PlotBackend::matplot:
-      if (const std::string fault = matplot_fault(); !fault.empty()) return fault;
+      if (matplot_script == nullptr)
+        return "this build has no Matplot++ (configure with -DNARROW_MATPLOT=ON); gnuplot draws the same";
       return is_on_path("gnuplot") ? "" : no_gnuplot;  // it draws by gnuplot as well
     case PlotBackend::own:
       return kind == PictureKind::svg ? "" : "the own writer knows SVG only; install gnuplot for PNG";

@@ -121,11 +121,7 @@ class Pen {
   matplot::axes_handle axes_;
 };
 
-}  // namespace
-
-std::string matplot_fault() { return ""; }
-
-std::string matplot_script(const Scene& scene, PictureKind kind, double scale) {
+std::string script(const Scene& scene, PictureKind kind, double scale) {
   const auto commands = std::make_shared<Commands>(scene, kind, scale);
   const auto figure = std::make_shared<matplot::figure_type>(true);
   figure->backend(commands);
@@ -141,4 +137,7 @@ std::string matplot_script(const Scene& scene, PictureKind kind, double scale) {
   return commands->script;
 }
 
+const bool is_linked = (matplot_script = script) != nullptr;
+
+}  // namespace
 }  // namespace narrow::plot

@@ -1,4 +1,5 @@
-// Matplot++, where it was asked for (NARROW_MATPLOT); elsewhere a reason why not.
+// Matplot++, in programs that link it (NARROW_MATPLOT). The library knows only the hook, so that whoever uses it does not need
+// Matplot++.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace narrow::plot {
 
-std::string matplot_fault();  // empty when it is built in
-// What it has for gnuplot; the picture goes to standard output.
-std::string matplot_script(const Scene& scene, PictureKind kind, double scale);
+// What Matplot++ has for gnuplot; the picture goes to standard output. Null where it is not linked.
+using MatplotScript = std::string (*)(const Scene& scene, PictureKind kind, double scale);
+extern MatplotScript matplot_script;
 
 }  // namespace narrow::plot

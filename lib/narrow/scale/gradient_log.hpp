@@ -1,6 +1,7 @@
 // Gradients of a run, recorded or made: would a step have overflowed at another loss scale, and how sure is that?
 //
 //   GradientLog log;
+//   log.steps = {0, 1, 2};
 //   log.amax = {0.5F, 2.0F, 0.25F};  // the largest unscaled gradient of each step
 //   const OverflowModel model(log);
 #pragma once

@@ -1,6 +1,7 @@
 // A scaler run over a log of gradients: the scale before every step, what was skipped, and what to say about it.
 //
 //   GradientLog log;
+//   log.steps = {0, 1, 2};
 //   log.amax = {0.5F, 2.0F, 0.25F};
 //   const Trace trace = run_trace(*make_scaler("torch").scaler, OverflowModel(log));
 //   const TraceSummary summary = summarise(trace);
