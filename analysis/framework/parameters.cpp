@@ -70,9 +70,8 @@ void check_choice(const Parameter& p, const std::string& text) {
   if (std::find(p.choices.begin(), p.choices.end(), text) != p.choices.end()) return;
   std::string list;
   for (const std::string& choice : p.choices) list += (list.empty() ? "" : ", ") + choice;
-  const std::string close = narrow::did_you_mean(text, {p.choices.begin(), p.choices.end()});
   throw narrow::Error(p.name + "=" + narrow::quote(text) + " is not there; " +
-                      (close.empty() ? "" : "did you mean '" + close + "'? ") + "choices: " + list);
+                      narrow::hint(text, {p.choices.begin(), p.choices.end()}) + "choices: " + list);
 }
 
 const char* effort_flag(Effort effort) {
@@ -129,9 +128,8 @@ Parameters::Parameters(const Experiment& experiment, const std::vector<std::stri
         names.emplace_back(v.declared.name);
         list += (list.empty() ? "" : ", ") + v.declared.name;
       }
-      const std::string close = narrow::did_you_mean(name, names);
       throw narrow::Error(experiment_ + " has no parameter " + narrow::quote(name) + "; " +
-                          (close.empty() ? "" : "did you mean '" + close + "'? ") +
+                          narrow::hint(name, names) +
                           (list.empty() ? "it has none" : "parameters: " + list));
     }
     if (equals == std::string::npos)

@@ -39,9 +39,8 @@ const Experiment& require_experiment(std::string_view name) {
     names.emplace_back(e.name);
     list += (list.empty() ? "" : ", ") + std::string(e.name);
   }
-  const std::string close = narrow::did_you_mean(name, names);
   throw narrow::Error("no experiment is called " + narrow::quote(name) + "; " +
-                      (close.empty() ? "" : "did you mean '" + close + "'? ") + "experiments: " + list);
+                      narrow::hint(name, names) + "experiments: " + list);
 }
 
 Basis basis_of(const narrow::DotModel& model) {

@@ -38,11 +38,6 @@ std::string show_minus(std::string word) {
   return word;
 }
 
-std::string with_hint(std::string_view word, const std::vector<std::string_view>& accepted) {
-  const std::string close = narrow::did_you_mean(word, accepted);
-  return close.empty() ? std::string() : "did you mean '" + close + "'? ";
-}
-
 // The first word that nobody wanted: an unknown subcommand, an unknown flag, or one value too many.
 [[noreturn]] void refuse_extra(const CLI::App& program, const CLI::App* chosen) {
   const CLI::App& asked = chosen != nullptr ? *chosen : program;
@@ -59,7 +54,7 @@ std::string with_hint(std::string_view word, const std::vector<std::string_view>
       for (const std::string& flag : CLI::detail::split(list, ',')) flags.push_back(flag);
     const std::vector<std::string_view> accepted(flags.begin(), flags.end());
     const std::string name = word.substr(0, word.find('='));
-    throw narrow::Error(where + "unknown option '" + name + "'; " + with_hint(name, accepted) + "see " + help);
+    throw narrow::Error(where + "unknown option '" + name + "'; " + narrow::hint(name, accepted) + "see " + help);
   }
   if (chosen != nullptr) throw narrow::Error(where + "unexpected argument '" + word + "'; see " + help);
   std::vector<std::string_view> accepted;
@@ -68,7 +63,7 @@ std::string with_hint(std::string_view word, const std::vector<std::string_view>
     accepted.emplace_back(command->name);
     list += (list.empty() ? "" : ", ") + std::string(command->name);
   }
-  throw narrow::Error("unknown command '" + word + "'; " + with_hint(word, accepted) + "commands: " + list);
+  throw narrow::Error("unknown command '" + word + "'; " + narrow::hint(word, accepted) + "commands: " + list);
 }
 
 // CLI11 says "--flag: what is wrong"; the description of the flag says what would be right.

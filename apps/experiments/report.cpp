@@ -54,9 +54,8 @@ std::vector<analysis::Parameters> parameters_of(const std::vector<const Experime
     if (names.contains(name_of(setting))) continue;
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    const std::string close = narrow::did_you_mean(name_of(setting), {names.begin(), names.end()});
     throw narrow::Error("report: no experiment of this report has a parameter " + narrow::quote(name_of(setting)) +
-                        "; " + (close.empty() ? "" : "did you mean '" + close + "'? ") + "parameters: " + known);
+                        "; " + narrow::hint(name_of(setting), {names.begin(), names.end()}) + "parameters: " + known);
   }
   std::set<std::string> files;
   std::vector<analysis::Parameters> all;

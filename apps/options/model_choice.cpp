@@ -31,8 +31,7 @@ bool is_front(std::string_view front, std::string_view name) {
   if (!longer.empty())
     throw narrow::Error(what + "; " + std::to_string(longer.size()) + " names begin so, the first is " +
                         longer.front() + "; see narrow models " + std::string(name));
-  const std::string close = narrow::did_you_mean(name, all);
-  throw narrow::Error(what + "; " + (close.empty() ? "" : "did you mean '" + close + "'? ") +
+  throw narrow::Error(what + "; " + narrow::hint(name, all) +
                       "a name is like hopper.wgmma.f32.e4m3.e4m3; see narrow models");
 }
 

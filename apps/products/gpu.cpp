@@ -127,8 +127,7 @@ int run(GpuRequest& request) {
     throw narrow::Error("gpu: what to do is missing; one of check, record, bench, plan M N K, replay FILE");
   const std::string& job = request.words.front();
   if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) {
-    const std::string close = narrow::did_you_mean(job, jobs);
-    throw narrow::Error("gpu: unknown job '" + job + "'; " + (close.empty() ? "" : "did you mean '" + close + "'? ") +
+    throw narrow::Error("gpu: unknown job '" + job + "'; " + narrow::hint(job, jobs) +
                         "one of check, record, bench, plan M N K, replay FILE");
   }
   if (job == "replay") return replay(request);

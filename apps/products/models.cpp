@@ -31,9 +31,8 @@ void check_generation(const std::string& word) {
     list += (list.empty() ? "" : ", ") + std::string(names.back());
   }
   if (std::ranges::find(names, word) != names.end()) return;
-  const std::string close = narrow::did_you_mean(word, names);
   throw narrow::Error("--generation: no generation is called " + narrow::quote(word) + "; " +
-                      (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: " + list);
+                      narrow::hint(word, names) + "accepted: " + list);
 }
 
 Models choose(const Options& options) {

@@ -104,4 +104,6 @@ TEST_CASE("text: the guess is the closest word and swapped letters are closest")
   CHECK(did_you_mean("xyz", {"fp16", "dot"}).empty());
   CHECK(did_you_mean("a", {"b"}).empty());
   CHECK(did_you_mean("fp16", {}).empty());
+  CHECK(hint("gemn", {"dot", "gemm"}) == "did you mean 'gemm'? ");
+  CHECK(hint("xyz", {"dot"}).empty());
 }

@@ -152,9 +152,8 @@ Instruction find_instruction(const std::string& name) {
     names.push_back(i.name());
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string close = did_you_mean(name, views);
   throw Error("gpu: unknown instruction " + quote(name) + "; " +
-              (close.empty() ? "" : "did you mean '" + close + "'? ") + "`narrow gpu check --list` names them all");
+              hint(name, views) + "`narrow gpu check --list` names them all");
 }
 
 }  // namespace narrow

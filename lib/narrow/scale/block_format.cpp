@@ -108,15 +108,13 @@ BlockFormat require_block_format(std::string_view name) {
   const std::size_t colon = name.find(':');
   if (const std::optional<BlockFormat> known = find_without_rule(name.substr(0, colon))) {
     const std::string_view word = name.substr(colon + 1);
-    const std::string close = did_you_mean(word, rules_for(*known));
     throw Error("block format " + quote(name.substr(0, colon)) + " has no rule " + quote(word) + "; " +
-                (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: " + list(rules_for(*known)));
+                hint(word, rules_for(*known)) + "accepted: " + list(rules_for(*known)));
   }
   std::vector<std::string_view> names;
   for (const BlockFormatRow& row : table) names.push_back(row.name);
-  const std::string close = did_you_mean(name, names);
   throw Error("block format " + quote(name) + " is unknown; " +
-              (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: " + list(names) +
+              hint(name, names) + "accepted: " + list(names) +
               " bfpNxB (N 2 to 8 bits, blocks of B)");
 }
 

@@ -154,8 +154,7 @@ namespace {
 [[noreturn]] void refuse_word(std::string_view what, std::string_view word,
                               const std::vector<std::string_view>& accepted) {
   std::string message = std::string(what) + " " + quote(word) + " is unknown; ";
-  const std::string close = did_you_mean(word, accepted);
-  if (!close.empty()) message += "did you mean '" + close + "'? ";
+  message += hint(word, accepted);
   message += "accepted:";
   for (const std::string_view name : accepted) message += " " + std::string(name);
   throw Error(message);

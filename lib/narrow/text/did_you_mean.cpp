@@ -52,4 +52,9 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string_vi
   return std::string(best);
 }
 
+std::string hint(std::string_view word, const std::vector<std::string_view>& accepted) {
+  const std::string close = did_you_mean(word, accepted);
+  return close.empty() ? "" : "did you mean '" + close + "'? ";
+}
+
 }  // namespace narrow

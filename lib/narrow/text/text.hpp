@@ -43,5 +43,7 @@ Subnormals parse_subnormals(std::string_view name);
 
 // The accepted word that is closest to `word` by edit distance; empty when none is close.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& accepted);
+// The same within a message: "did you mean 'X'? ", or nothing.
+std::string hint(std::string_view word, const std::vector<std::string_view>& accepted);
 
 }  // namespace narrow

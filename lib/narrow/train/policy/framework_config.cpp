@@ -39,8 +39,7 @@ bool fits(const Json& value, Type type) {
   for (const KeyRow& row : v.framework.keys)
     if (row.section == section && row.use == Use::read)
       read += (read.empty() ? "read here: " : " ") + std::string(row.keys);
-  const std::string close = did_you_mean(key, v.framework.known(section));
-  const std::string help = (close.empty() ? "" : "did you mean '" + close + "'? ") + read;
+  const std::string help = hint(key, v.framework.known(section)) + read;
   v.fail(section,
          "key " + quote(key) + " is unknown to " + std::string(v.framework.title) + (help.empty() ? "" : "; " + help));
 }

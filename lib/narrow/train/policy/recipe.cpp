@@ -45,9 +45,8 @@ Recipe require_recipe(const std::string& name_or_file) {
     names.push_back(row.name);
     list += " " + std::string(row.name);
   }
-  const std::string close = did_you_mean(name_or_file, names);
   throw Error("recipe " + quote(name_or_file) + " is unknown; " +
-              (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted: a file that ends in .json, or" +
+              hint(name_or_file, names) + "accepted: a file that ends in .json, or" +
               list + ", deepspeed:FILE, fsdp:KEY=VALUE, megatron:FLAGS");
 }
 

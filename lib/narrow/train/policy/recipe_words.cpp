@@ -17,9 +17,8 @@ std::string format_word(const Format& f) {
 
 void refuse(const std::string& where, std::string_view what, std::string_view word,
             const std::vector<std::string_view>& accepted) {
-  const std::string close = did_you_mean(word, accepted);
   std::string message = where + ": " + std::string(what) + " " + quote(word) + " is unknown; " +
-                        (close.empty() ? "" : "did you mean '" + close + "'? ") + "accepted:";
+                        hint(word, accepted) + "accepted:";
   for (const std::string_view name : accepted) message += " " + std::string(name);
   throw Error(message);
 }

@@ -12,8 +12,7 @@ namespace narrow::train {
 Task require_task(std::string_view name) {
   for (std::size_t i = 0; i < task_names.size(); ++i)
     if (task_names[i] == name) return static_cast<Task>(i);
-  const std::string close = did_you_mean(name, {task_names.begin(), task_names.end()});
-  throw Error("task " + quote(name) + " is unknown; " + (close.empty() ? "" : "did you mean '" + close + "'? ") +
+  throw Error("task " + quote(name) + " is unknown; " + hint(name, {task_names.begin(), task_names.end()}) +
               "accepted: digits lm fashion fashion-vit");
 }
 
