@@ -7,6 +7,7 @@
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/training_runs.hpp"
 #include "narrow/scale/scaler_table.hpp"
+#include "narrow/text/split.hpp"
 
 namespace analysis::of_gradient_direction {
 namespace {
@@ -123,7 +124,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::unique_ptr<Model<double>> exact =
       train::make_model<double>(*leader.request().shape, train::Policy{}, request.seed);
   std::vector<Follower> followers;
-  for (const std::string& name : words_of(parameters.text("recipes"))) {
+  for (const std::string& name : narrow::words_of<std::string>(parameters.text("recipes"), "+")) {
     const train::Recipe recipe = train::require_recipe(name);
     followers.push_back({recipe.name,
                          train::make_model<float>(*leader.request().shape, recipe.policy, request.seed),

@@ -5,6 +5,7 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/training_runs.hpp"
+#include "narrow/text/split.hpp"
 
 namespace analysis::of_training_recipes {
 namespace {
@@ -166,7 +167,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const auto seeds = static_cast<std::uint64_t>(parameters.integer("seeds"));
   const auto steps = static_cast<std::uint64_t>(parameters.integer("steps"));
   const auto lm_steps = static_cast<std::uint64_t>(parameters.integer("lm_steps"));
-  std::vector<std::string> recipes = words_of(parameters.text("recipes"));
+  std::vector<std::string> recipes = narrow::words_of<std::string>(parameters.text("recipes"), "+");
   if (recipes.empty() || recipes.front() != "fp32") recipes.insert(recipes.begin(), "fp32");
   for (const std::string& name : recipes) (void)train::require_recipe(name);
 

@@ -61,16 +61,6 @@ RunRequest request_of(const RunPlan& plan) {
   return r;
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find('+', begin), list.size());
-    if (end > begin) words.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 const RunResult& training_run(const RunPlan& plan, Progress& progress, double from, double to) {
   static std::map<std::string, std::unique_ptr<RunResult>> store;
   std::unique_ptr<RunResult>& slot = store[plan.key()];

@@ -31,9 +31,6 @@ RunPlan small_lm(std::string recipe, std::uint64_t seed, std::uint64_t steps);
 // As a request, with the data, which are opened once for all runs of a task.
 narrow::train::RunRequest request_of(const RunPlan& plan);
 
-// "fp32+bf16-amp" as its words.
-std::vector<std::string> words_of(const std::string& list);
-
 // Stays valid as long as the program runs. progress moves from `from` to `to`.
 const narrow::train::RunResult& training_run(const RunPlan& plan, Progress& progress, double from = 0, double to = 1);
 

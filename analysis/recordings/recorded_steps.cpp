@@ -9,21 +9,12 @@
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/split.hpp"
 
 namespace analysis {
 namespace {
 
 using narrow::Error;
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= line.size();) {
-    const std::size_t end = std::min(line.find('\t', begin), line.size());
-    words.push_back(line.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
 
 // One line under the names of its columns.
 struct TsvRow {
@@ -65,10 +56,10 @@ RecordedRows<Row> load(const std::string& name, std::string& missing, Read read)
     if (constexpr std::string_view gpu = "# gpu: "; line.starts_with(gpu)) all.gpu = line.substr(gpu.size());
     if (line.empty() || line[0] == '#') continue;
     if (names.empty()) {
-      names = split(line);
+      names = narrow::parts_of<std::string>(line, "\t");
       continue;
     }
-    const TsvRow row{&names, split(line), where};
+    const TsvRow row{&names, narrow::parts_of<std::string>(line, "\t"), where};
     if (row.words.size() != names.size())
       throw Error(where + ": " + std::to_string(row.words.size()) + " fields, the first line has " +
                   std::to_string(names.size()));

@@ -11,6 +11,7 @@
 #include "narrow/lesson/ipynb.hpp"
 #include "narrow/lesson/run.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/split.hpp"
 
 namespace app {
 namespace of_notebook {
@@ -44,16 +45,6 @@ int report_fault(const Lesson& lesson, const LessonFault& fault) {
     print_error("\n" + cell_text(*cell, fault.line) + "\n");
   if (!fault.message.empty()) print_error(fault.message + (fault.message.ends_with('\n') ? "" : "\n"));
   return 1;
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find(' ', start), text.size());
-    if (end > start) words.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return words;
 }
 
 // A signal that ends this program finds neither compiler nor lesson running afterwards, and no temporary folder.
@@ -95,7 +86,8 @@ int run(const Options& options) {
   if (is_terminal(2))
     print_error((options.program ? "running " : "compiling and running ") + narrow::visible(lesson.path) + "\n");
   const LessonRun ran = run_or_clear_away(
-      lesson, {options.program.value_or(""), options.compiler.value_or(""), words_of(options.flags.value_or(""))});
+      lesson, {options.program.value_or(""), options.compiler.value_or(""),
+               narrow::words_of<std::string>(options.flags.value_or(""))});
   if (!ran.fault.what.empty()) return report_fault(lesson, ran.fault);
 
   std::vector<ReadyFile> files;

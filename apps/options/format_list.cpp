@@ -4,6 +4,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
+#include "narrow/text/split.hpp"
 #include "narrow/text/text.hpp"
 
 namespace app {
@@ -21,16 +22,6 @@ std::string describe(narrow::Specials specials) {
     case narrow::Specials::none: break;
   }
   return "eXmYf: every code is finite";
-}
-
-std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
-  std::vector<std::string_view> parts;
-  for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = text.find_first_of(separators);
-    parts.push_back(text.substr(0, end));
-    if (end != std::string_view::npos) text.remove_prefix(end + 1);
-  }
-  return parts;
 }
 
 }  // namespace
@@ -55,9 +46,9 @@ std::vector<ChosenFormat> parse_format_list(std::string_view list) {
     const auto same = [&](const ChosenFormat& other) { return other.name == format.name; };
     if (std::none_of(formats.begin(), formats.end(), same)) formats.push_back(std::move(format));
   };
-  for (const std::string_view item : split(list, ",")) {
+  for (const std::string_view item : narrow::parts_of(list, ",")) {
     bool empty = true;
-    for (const std::string_view word : split(item, " \t\r\n")) {
+    for (const std::string_view word : narrow::parts_of(item, " \t\r\n")) {
       if (word.empty()) continue;
       empty = false;
       if (word == "all")
@@ -82,7 +73,7 @@ FormatLists parse_format_lists(std::string_view list) {
   FormatLists lists;
   std::string plain;
   bool any = false;
-  for (std::string_view word : split(list, ",")) {
+  for (std::string_view word : narrow::parts_of(list, ",")) {
     while (!word.empty() && (word.front() == ' ' || word.front() == '\t')) word.remove_prefix(1);
     while (!word.empty() && (word.back() == ' ' || word.back() == '\t')) word.remove_suffix(1);
     if (!narrow::is_block_format_name(word)) {

@@ -16,6 +16,7 @@
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/tensor_cores.hpp"
 #include "narrow/golden/golden.hpp"
+#include "narrow/text/split.hpp"
 #include "products/gpu.hpp"
 #include "products/gpu_plan.hpp"
 #include "products/gpu_share.hpp"
@@ -39,17 +40,6 @@ double number_of(const std::optional<std::string>& text, const char* flag, doubl
   return value;
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  std::size_t start = 0;
-  while (start <= list.size()) {
-    const std::size_t end = std::min(list.find(',', start), list.size());
-    if (end > start) words.push_back(list.substr(start, end - start));
-    start = end + 1;
-  }
-  return words;
-}
-
 std::string today() {
   const std::time_t now = std::time(nullptr);
   char text[32];
@@ -67,7 +57,7 @@ narrow::GpuCheckOptions options_of(const GpuRequest& request) {
   o.scale = number_of(request.scale, "--scale", 1, 1e-9, 1);
   o.seed = static_cast<std::uint64_t>(number_of(request.seed, "--seed", 1, 0, 1e15));
   o.dots = static_cast<std::uint64_t>(number_of(request.dots, "--dots", 1e10, 1, 1e13));
-  if (request.only) o.only = split(*request.only);
+  if (request.only) o.only = narrow::words_of<std::string>(*request.only, ",");
   return o;
 }
 
@@ -148,7 +138,7 @@ int check(const GpuRequest& request) {
   std::vector<int> sections{1, 2, 3, 4};
   if (request.sections) {
     sections.clear();
-    for (const std::string& word : split(*request.sections))
+    for (const std::string& word : narrow::words_of<std::string>(*request.sections, ","))
       sections.push_back(static_cast<int>(number_of(word, "--section", 0, 1, 4)));
   }
   const double limit = number_of(request.seconds, "--seconds", 120, 5, 3600);

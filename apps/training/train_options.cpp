@@ -7,6 +7,7 @@
 #include "narrow/scale/scaler_table.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/split.hpp"
 #include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 #include "options/number_option.hpp"
@@ -28,15 +29,12 @@ double parse_number(const std::string& text, const char* flag, bool may_be_zero 
 }
 
 std::vector<std::string> split(const std::string& list, const char* flag) {
-  std::vector<std::string> words;
+  std::vector<std::string> words = narrow::parts_of<std::string>(list, ",");
   std::set<std::string> seen;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    words.push_back(list.substr(begin, end - begin));
-    if (words.back().empty()) throw narrow::Error(std::string(flag) + ": an empty word in " + narrow::quote(list));
-    if (!seen.insert(words.back()).second)
-      throw narrow::Error(std::string(flag) + ": " + narrow::quote(words.back()) + " is named twice");
-    begin = end + 1;
+  for (const std::string& word : words) {
+    if (word.empty()) throw narrow::Error(std::string(flag) + ": an empty word in " + narrow::quote(list));
+    if (!seen.insert(word).second)
+      throw narrow::Error(std::string(flag) + ": " + narrow::quote(word) + " is named twice");
   }
   return words;
 }

@@ -52,15 +52,6 @@ class LineReader {
       fail(error.what());
     }
   }
-  // The words of a line, with single spaces between.
-  static std::vector<std::string_view> words(std::string_view line) {
-    std::vector<std::string_view> found;
-    for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
-      end = line.find(' ', begin);
-      found.push_back(line.substr(begin, end == std::string_view::npos ? end : end - begin));
-    }
-    return found;
-  }
   [[noreturn]] void fail(const std::string& why) const {
     throw Error(file_ + ": line " + std::to_string(number_) + ": " + why);
   }

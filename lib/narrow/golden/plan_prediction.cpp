@@ -7,6 +7,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/dot/plan.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/split.hpp"
 
 namespace narrow {
 
@@ -26,16 +27,6 @@ int whole_number(std::string_view word, std::size_t line) {
   return value;
 }
 
-std::vector<std::string_view> cut(std::string_view text, char at) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = text.find(at, begin);
-    words.push_back(text.substr(begin, end - begin));
-    if (end == std::string_view::npos) return words;
-    begin = end + 1;
-  }
-}
-
 // "id 66 tile 10 stages 35 ...": what ProductAlgorithm::text() writes.
 ProductAlgorithm read_algorithm(std::string_view text, std::size_t line) {
   ProductAlgorithm a;
@@ -43,7 +34,7 @@ ProductAlgorithm read_algorithm(std::string_view text, std::size_t line) {
       {"id", &a.id},           {"tile", &a.tile},           {"stages", &a.stages},
       {"split-k", &a.split_k}, {"reduction", &a.reduction}, {"swizzle", &a.swizzle},
       {"custom", &a.custom},   {"inner", &a.inner},         {"cluster", &a.cluster}};
-  const std::vector<std::string_view> words = cut(text, ' ');
+  const std::vector<std::string_view> words = parts_of(text, " ");
   if (words.size() != 2 * std::size(fields)) refuse(line, "the algorithm has not nine numbers");
   for (std::size_t i = 0; i < std::size(fields); ++i) {
     if (words[2 * i] != fields[i].first)
@@ -72,10 +63,10 @@ std::vector<RecordedProduct> read_recorded_products(std::string_view table) {
   std::vector<RecordedProduct> products;
   std::size_t number = 0;
   bool names = true;
-  for (const std::string_view line : cut(table, '\n')) {
+  for (const std::string_view line : parts_of(table, "\n")) {
     ++number;
     if (line.empty() || line.starts_with('#') || std::exchange(names, false)) continue;
-    const std::vector<std::string_view> words = cut(line, '\t');
+    const std::vector<std::string_view> words = parts_of(line, "\t");
     if (words.size() != columns) refuse(number, std::to_string(words.size()) + " columns where 11 belong");
     products.push_back(
         {std::string(words[0]),
@@ -90,7 +81,7 @@ std::vector<RecordedProduct> read_recorded_products(std::string_view table) {
 ProductOrigin read_product_origin(std::string_view table) {
   const auto value = [&](std::string_view key) {
     const std::string start = "# " + std::string(key) + " ";
-    for (const std::string_view line : cut(table, '\n'))
+    for (const std::string_view line : parts_of(table, "\n"))
       if (line.starts_with(start) && line.size() > start.size()) return std::string(line.substr(start.size()));
     throw Error("recorded products: the header has no line '" + start +
                 "...'; plans hold for the library that they were recorded with, so it must be named");
@@ -107,8 +98,8 @@ std::string ProductOrigin::text() const {
 CublasVersion parse_cublas_version(std::string_view text) {
   const bool cuda = text.starts_with("CUDA ");
   const std::string_view number = cuda ? text.substr(5) : text;
-  bool fine = cut(number, '.').size() >= 2;
-  for (const std::string_view part : cut(number, '.'))
+  bool fine = parts_of(number, ".").size() >= 2;
+  for (const std::string_view part : parts_of(number, "."))
     fine = fine && !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
   if (!fine) throw Error(quote(text) + " is no version; '13.1.0' names a cuBLAS, 'CUDA 13.0' that of a toolkit");
   return cuda ? CublasVersion{"", std::string(number)} : CublasVersion{std::string(number), ""};

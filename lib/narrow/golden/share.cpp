@@ -6,6 +6,7 @@
 #include "narrow/dot/dot.hpp"
 #include "narrow/golden/golden.hpp"
 #include "narrow/golden/golden_lines.hpp"
+#include "narrow/text/split.hpp"
 
 namespace narrow {
 
@@ -59,7 +60,7 @@ SharedDot read_dot(LineReader& lines, const std::vector<std::string_view>& words
 // "convert cvt e4m3x2 both halves | inputs 65536 0 0123456789ABCDEF"
 SharedConversion read_conversion(LineReader& lines, std::string_view line) {
   const std::size_t bar = line.find(" | ");
-  const auto words = LineReader::words(bar == std::string_view::npos ? "" : line.substr(bar + 3));
+  const auto words = parts_of(bar == std::string_view::npos ? "" : line.substr(bar + 3), " ");
   if (words.size() != 4 || bar < 9) lines.fail("a conversion is NAME | UNIT COUNT MISMATCHES HASH");
   return {std::string(line.substr(8, bar - 8)), std::string(words[0]), lines.number(words[1], 10, "count"),
           lines.number(words[2], 10, "number of mismatches"), lines.number(words[3], 16, "hash")};
@@ -143,7 +144,7 @@ ShareFile read_share(const std::string& text, const std::string& name) {
   std::set<std::string> names;
   while (!lines.at_end()) {
     const std::string_view line = lines.next();
-    const auto words = LineReader::words(line);
+    const auto words = parts_of(line, " ");
     if (ended) lines.fail("nothing follows the end");
     if (words[0] == "end") {
       if (line != end_line(file)) lines.fail("the file has '" + end_line(file) + "'");

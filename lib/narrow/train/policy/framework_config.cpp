@@ -145,8 +145,8 @@ std::string stem_of(std::string_view path) {
 // "--fp16 --loss-scale 128 --hysteresis=4", with \ and # as a shell has them.
 Json flags_to_json(std::string_view text, const std::string& where) {
   std::vector<std::string> words;
-  for (const std::string_view line : split(text, "\r\n"))
-    for (const std::string_view word : split(line.substr(0, line.find('#')), " \t"))
+  for (const std::string_view line : words_of(text, "\r\n"))
+    for (const std::string_view word : words_of(line.substr(0, line.find('#')), " \t"))
       if (word != "\\") words.emplace_back(word);
   const Framework& megatron = *find_framework("megatron");
   Json tree = Json::object();
@@ -175,7 +175,7 @@ Json flags_to_json(std::string_view text, const std::string& where) {
 // "param_dtype=bfloat16,keep_low_precision_grads=True"
 Json assignments_to_json(std::string_view text, const std::string& where) {
   Json tree = Json::object();
-  for (const std::string_view word : split(text, ", ")) {
+  for (const std::string_view word : words_of(text, ", ")) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos) throw Error(where + ": " + quote(word) + " has no value; write KEY=VALUE");
     const std::string key(word.substr(0, equals)), value(word.substr(equals + 1));
@@ -225,7 +225,7 @@ std::optional<Recipe> parse_framework_json(std::string_view json, const std::str
   if (found.size() > 1)
     throw Error(quote_path(path) + ": keys of different files, " + quote(found.begin()->second) + " and " +
                 quote(found.rbegin()->second) + "; it must be a recipe, DeepSpeed's configuration or FSDP's");
-  if (found.empty() && !tree.empty() && did_you_mean(tree.begin().key(), split(own, " ")).empty())
+  if (found.empty() && !tree.empty() && did_you_mean(tree.begin().key(), words_of(own, " ")).empty())
     for (const Framework& f : frameworks)  // a key with a typing error tells, too
       if (!did_you_mean(tree.begin().key(), f.known("")).empty()) found.emplace(f.name, tree.begin().key());
   if (found.empty() || found.contains("")) return std::nullopt;

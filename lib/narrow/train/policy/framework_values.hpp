@@ -5,22 +5,14 @@
 #include <map>
 
 #include "narrow/train/policy/config_json.hpp"
+#include "narrow/text/split.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 #include "narrow/train/policy/framework_keys.hpp"
 
 namespace narrow::train::detail {
 
-inline std::vector<std::string_view> split(std::string_view text, std::string_view at) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find_first_of(at, begin), text.size());
-    if (end > begin) words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
 inline bool is_listed(std::string_view list, std::string_view word) {
-  for (const std::string_view w : split(list, " "))
+  for (const std::string_view w : words_of(list, " "))
     if (w == word || (w.ends_with('*') && word.starts_with(w.substr(0, w.size() - 1)))) return true;
   return false;
 }
@@ -39,7 +31,7 @@ struct Framework {
   std::vector<std::string_view> known(std::string_view section) const {
     std::vector<std::string_view> all;
     for (const KeyRow& row : keys)
-      for (const std::string_view word : split(row.section == section ? row.keys : "", " ")) all.push_back(word);
+      for (const std::string_view word : words_of(row.section == section ? row.keys : "", " ")) all.push_back(word);
     return all;
   }
 };
@@ -70,7 +62,7 @@ struct Values {
   }
   // What is given of these and changes nothing beside the other settings.
   void ignore(const char* section, std::string_view keys) {
-    for (const std::string_view key : split(keys, " "))
+    for (const std::string_view key : words_of(keys, " "))
       if (const std::string path = section + std::string(key); given.contains(path)) silent.push_back(path);
   }
   bool truth(std::string_view path, bool otherwise = false) const { return get<bool>(path).value_or(otherwise); }
