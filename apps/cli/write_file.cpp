@@ -21,7 +21,7 @@ void write_file(const std::string& path, std::string_view content) {
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (!std::filesystem::is_directory(path))
+  if (std::error_code unknown; !std::filesystem::is_directory(path, unknown))
     throw narrow::Error("-o " + narrow::quote(path) + ": no folder can be made there (" +
                         (error ? error.message() : std::string("a file has this name")) + "); name another folder");
   if (access(path.c_str(), W_OK | X_OK) != 0)

@@ -23,7 +23,7 @@ endif()
 if(NARROW_TESTS)
   narrow_header_package(doctest::doctest doctest doctest/doctest.h)
   narrow_header_package(fmt::fmt-header-only fmt fmt/format.h)
-  if(TARGET fmt::fmt-header-only)  # one from NARROW_HEADERS does not know it
+  if(TARGET fmt::fmt-header-only)  # the package says so itself, a folder of headers does not
     set_property(TARGET fmt::fmt-header-only APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1)
   endif()
   find_path(NARROW_BOOST_INCLUDE boost/multiprecision/cpp_int.hpp)

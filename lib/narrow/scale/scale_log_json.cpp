@@ -71,9 +71,9 @@ class JsonLog {
     in_.skip_blanks();
   }
 
-  Keys read_keys() {
-    Keys keys;
-    std::set<std::string> seen;
+  // Calls each(key, where the key stands) at every value of the object that begins here; ends behind it.
+  template <class Each>
+  void for_each_key(const Each& each) {
     expect('{', "an object");
     in_.skip_blanks();
     if (in_.peek() != '}') {
@@ -81,14 +81,22 @@ class JsonLog {
         in_.skip_blanks();
         const std::size_t key_at = in_.at;
         const std::string key = read_string();
-        if (!seen.insert(key).second) in_.fail(key_at, "a second " + quote(key) + " in one object");
         expect(':', "':'");
         in_.skip_blanks();
-        keys.emplace_back(key, in_.at);
-        read_value(1);
+        each(key, key_at);
       } while (separator('}'));
     }
     ++in_.at;
+  }
+
+  Keys read_keys() {
+    Keys keys;
+    std::set<std::string> seen;
+    for_each_key([&](const std::string& key, std::size_t key_at) {
+      if (!seen.insert(key).second) in_.fail(key_at, "a second " + quote(key) + " in one object");
+      keys.emplace_back(key, in_.at);
+      read_value(1);
+    });
     return keys;
   }
   std::string string_at(const Keys& keys, std::string_view name) {
@@ -227,21 +235,11 @@ class JsonLog {
   }
 
   void read_object(Row& row) {
-    ++in_.at;
-    in_.skip_blanks();
-    if (in_.peek() != '}') {
-      do {
-        in_.skip_blanks();
-        const std::size_t key_at = in_.at;
-        const std::string key = read_string();
-        expect(':', "':'");
-        in_.skip_blanks();
-        std::optional<Cell>* place = row.find(key);
-        if (place != nullptr && *place) in_.fail(key_at, "a second " + quote(key) + " in one row");
-        set(place, key, in_.at);
-      } while (separator('}'));
-    }
-    ++in_.at;
+    for_each_key([&](const std::string& key, std::size_t key_at) {
+      std::optional<Cell>* place = row.find(key);
+      if (place != nullptr && *place) in_.fail(key_at, "a second " + quote(key) + " in one row");
+      set(place, key, in_.at);
+    });
   }
 
   std::string read_string() {
@@ -264,7 +262,8 @@ class JsonLog {
       const std::optional<double> value = number_of(read_string());
       return value && !std::isfinite(*value) ? value : std::nullopt;
     }
-    if (c == '[' || c == '{') return skip_nested(depth), std::nullopt;
+    if (c == '[') return for_each_element([&] { read_value(depth + 1); }), std::nullopt;
+    if (c == '{') return for_each_key([&](const std::string&, std::size_t) { read_value(depth + 1); }), std::nullopt;
     const std::size_t begin = in_.at;
     in_.at = in_.find_first_of(",]} \t\r\n");
     const std::string_view word = in_.slice(begin, in_.at);
@@ -272,21 +271,6 @@ class JsonLog {
     const std::optional<double> value = number_of(word);
     if (!value) in_.fail(begin, word.empty() ? "expected a value" : quote(word) + " is no JSON value");
     return value;
-  }
-
-  void skip_nested(int depth) {
-    const bool object = in_.peek() == '{';
-    const char end = object ? '}' : ']';
-    ++in_.at;
-    in_.skip_blanks();
-    if (in_.peek() != end) {
-      do {
-        in_.skip_blanks();
-        if (object) read_string(), expect(':', "':'");
-        read_value(depth + 1);
-      } while (separator(end));
-    }
-    ++in_.at;
   }
 
   Reader& in_;
