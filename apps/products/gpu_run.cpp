@@ -82,7 +82,7 @@ void print_result(const narrow::GpuCheckResult& r) {
   std::fflush(stdout);
 }
 
-std::string shape_text(const narrow::ProductShape& s) {
+std::string sizes_of(const narrow::ProductShape& s) {
   return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
 }
 
@@ -91,7 +91,7 @@ void sweep_products(const narrow::GpuCheckOptions& options,
                     const std::function<void(const narrow::ProductFinding&)>& found) {
   for (const narrow::ProductType& type : narrow::product_types())
     for (const narrow::ProductShape& shape : narrow::product_shapes()) {
-      if (!is_wanted(options, "product " + type.name + " " + shape_text(shape))) continue;
+      if (!is_wanted(options, "product " + type.name + " " + sizes_of(shape))) continue;
       std::optional<narrow::ProductFinding> finding;
       try {
         finding = narrow::find_product_plan(type, shape, options.seed);
@@ -123,7 +123,7 @@ void check_products(const GpuRequest& request, const narrow::GpuCheckOptions& op
       return;
     }
     print(format_text("%-15s %-16s %12llu of %12llu equal  %-32s %-26s %s\n", f.type.name.c_str(),
-                      shape_text(f.shape).c_str(), static_cast<unsigned long long>(f.equal),
+                      sizes_of(f.shape).c_str(), static_cast<unsigned long long>(f.equal),
                       static_cast<unsigned long long>(f.outputs), exact ? f.model.c_str() : "not explained",
                       f.plan.c_str(), f.algorithm.text().c_str()));
     std::fflush(stdout);

@@ -12,7 +12,7 @@ target_compile_options(narrow_flags INTERFACE
   # g++ 13 takes a reference into a table for one into the name that was looked up, and at -O1 copies inside vector, string and
   # Boost's integers for copies beyond their ends.
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference
-    -Wno-array-bounds -Wno-stringop-overflow -Wno-maybe-uninitialized>
+    -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-maybe-uninitialized>
   $<$<AND:$<BOOL:${NARROW_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>
   $<$<AND:$<BOOL:${NARROW_NATIVE}>,$<COMPILE_LANGUAGE:CXX>>:-march=native>)
 if(NARROW_SANITIZE)

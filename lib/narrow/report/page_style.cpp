@@ -100,6 +100,6 @@ std::string style_sheet(std::string_view light, std::string_view dark, std::stri
   return out.append(dark).append(" } }").append(rules_of_page);
 }
 
-std::string page_style() { return style_sheet(light_page, dark_page, std::string(rules) + print_rules); }
+std::string page_style() { return style_sheet(light_page, dark_page, rules).append(print_rules); }
 
 }  // namespace narrow::report
