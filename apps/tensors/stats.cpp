@@ -231,7 +231,7 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
   if (shown.size() < rows.size()) print("(" + std::to_string(rows.size() - shown.size()) + " more rows)\n");
   const auto overflowed = [](const StatsRow& row) { return row.overflow() != row.in_format.clamped; };
   if (std::any_of(shown.begin(), shown.end(), overflowed))
-    print("SQNR -: undefined, a finite value overflowed or became NaN\n");
+    print("SQNR -: undefined, a finite value overflowed or became NaN, or none but zeros is finite\n");
   if (!request.blocks.empty()) print("\nscales of the blocks\n" + block_scale_table(shown).to_text(use_colour(1), 2));
   if (!request.scale)
     print(
