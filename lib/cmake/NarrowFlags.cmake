@@ -2,6 +2,8 @@
 add_library(narrow_flags INTERFACE)
 target_compile_options(narrow_flags INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>
+  # g++ looks for garbage from 128 MB on, and finds little: up to 1 GB it is not worth the time (6 % of the largest files).
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion>
   # Where files are compiled together, names of one shadow those of its neighbours, and unnamed namespaces of a .cpp file look
   # like those of a header.
