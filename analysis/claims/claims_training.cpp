@@ -15,7 +15,7 @@ using train::RunResult;
 LossSpread digits_loss(const Study& study, const char* recipe, const char* loss_scaler = "") {
   RunPlan plan{.recipe = recipe, .steps = study.steps};
   plan.loss_scaler = loss_scaler;
-  return spread_of(runs_over_seeds(plan, study.seeds, *study.progress));
+  return spread_of(training_runs(over_seeds(plan, study.seeds), *study.progress));
 }
 LossSpread text_loss(const Study& study, const char* recipe, const char* loss_scaler = "") {
   RunPlan plan = small_lm(recipe, 1, study.lm_steps);

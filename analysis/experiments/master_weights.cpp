@@ -180,7 +180,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     const RunPlan plan{.recipe = recipe,
                        .steps = static_cast<std::uint64_t>(parameters.integer("steps")),
                        .rate = parameters.real("rate")};
-    const auto runs = runs_over_seeds(plan, seeds, progress, from, from + 0.8 / static_cast<double>(recipes.size()));
+    const auto runs = training_runs(over_seeds(plan, seeds), progress, from, from + 0.8 / static_cast<double>(recipes.size()));
     const LossSpread spread = spread_of(runs);
     double ratio = 0, counted = 0;
     for (const auto* r : runs)

@@ -22,14 +22,17 @@ struct Tried {
 
 std::vector<Tried> try_all(const RunPlan& model, const std::vector<std::string>& recipes, std::uint64_t seeds,
                            Progress& progress, double from, double to) {
+  std::vector<RunPlan> plans;
+  for (const std::string& recipe : recipes) {
+    RunPlan plan = model;
+    plan.recipe = recipe;
+    for (RunPlan& p : over_seeds(plan, seeds)) plans.push_back(std::move(p));
+  }
+  const std::vector<const RunResult*> runs = training_runs(plans, progress, from, to);
   std::vector<Tried> all;
   for (std::size_t i = 0; i < recipes.size(); ++i) {
-    const auto place = [&](std::size_t n) {
-      return from + (to - from) * static_cast<double>(n) / static_cast<double>(recipes.size());
-    };
-    RunPlan plan = model;
-    plan.recipe = recipes[i];
-    Tried t{recipes[i], runs_over_seeds(plan, seeds, progress, place(i), place(i + 1)), {}};
+    const auto first = runs.begin() + static_cast<std::ptrdiff_t>(i * seeds);
+    Tried t{recipes[i], {first, first + static_cast<std::ptrdiff_t>(seeds)}, {}};
     t.spread = spread_of(t.runs);
     all.push_back(std::move(t));
   }

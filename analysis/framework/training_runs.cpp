@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <mutex>
+
+#include "narrow/base/parallel.hpp"
 
 namespace analysis {
 
@@ -61,32 +64,51 @@ RunRequest request_of(const RunPlan& plan) {
   return r;
 }
 
-const RunResult& training_run(const RunPlan& plan, Progress& progress, double from, double to) {
+// Runs that are missing are made side by side where there are enough of them for all threads, else one after the other on
+// all threads: small models leave threads waiting for each other. Neither changes a bit.
+std::vector<const RunResult*> training_runs(const std::vector<RunPlan>& plans, Progress& progress, double from, double to) {
   static std::map<std::string, std::unique_ptr<RunResult>> store;
-  std::unique_ptr<RunResult>& slot = store[plan.key()];
-  if (!slot) {
-    const RunRequest request = request_of(plan);
-    const double steps = static_cast<double>(request.steps.value_or(narrow::train::settings_of(plan.task).steps));
-    slot = std::make_unique<RunResult>(narrow::train::run_training(request, [&](const StepRow& row) {
-      progress.at(from + (to - from) * static_cast<double>(row.step + 1) / steps, plan.recipe);
-      return true;
-    }));
+  struct Missing {
+    std::string recipe;
+    RunRequest request;
+    std::unique_ptr<RunResult>* slot;
+  };
+  std::vector<Missing> missing;
+  std::vector<const std::unique_ptr<RunResult>*> slots;
+  double steps = 0, done = 0;
+  for (const RunPlan& plan : plans) {
+    const auto [place, is_new] = store.try_emplace(plan.key());
+    slots.push_back(&place->second);
+    const bool asked = std::any_of(missing.begin(), missing.end(), [&](const Missing& m) { return m.slot == &place->second; });
+    if (place->second || asked) continue;
+    missing.push_back({plan.recipe, request_of(plan), &place->second});
+    const auto& request = missing.back().request;
+    steps += static_cast<double>(request.steps.value_or(narrow::train::settings_of(plan.task).steps));
   }
-  progress.at(to, plan.recipe);
-  return *slot;
+  std::mutex one_at_a_time;
+  const std::size_t threads = static_cast<std::size_t>(narrow::default_threads());
+  narrow::parallel_parts(missing.size(), missing.size() < threads ? std::max<std::size_t>(missing.size(), 1) : 1, 0, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      *missing[i].slot = std::make_unique<RunResult>(narrow::train::run_training(missing[i].request, [&](const StepRow&) {
+        const std::lock_guard<std::mutex> hold(one_at_a_time);
+        progress.at(from + (to - from) * ++done / steps, missing[i].recipe);
+        return true;
+      }));
+  });
+  if (!plans.empty()) progress.at(to, plans.back().recipe);
+  std::vector<const RunResult*> runs;
+  for (const auto* slot : slots) runs.push_back(slot->get());
+  return runs;
 }
 
-std::vector<const RunResult*> runs_over_seeds(RunPlan plan, std::uint64_t count, Progress& progress, double from,
-                                              double to) {
-  std::vector<const RunResult*> runs;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto share = [&](std::uint64_t n) {
-      return from + (to - from) * static_cast<double>(n) / static_cast<double>(count);
-    };
-    plan.seed = i + 1;
-    runs.push_back(&training_run(plan, progress, share(i), share(i + 1)));
-  }
-  return runs;
+const RunResult& training_run(const RunPlan& plan, Progress& progress, double from, double to) {
+  return *training_runs({plan}, progress, from, to).front();
+}
+
+std::vector<RunPlan> over_seeds(RunPlan plan, std::uint64_t count) {
+  std::vector<RunPlan> plans;
+  for (plan.seed = 1; plan.seed <= count; ++plan.seed) plans.push_back(plan);
+  return plans;
 }
 
 LossSpread spread_of(const std::vector<const RunResult*>& runs) {

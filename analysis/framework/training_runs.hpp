@@ -31,12 +31,13 @@ RunPlan small_lm(std::string recipe, std::uint64_t seed, std::uint64_t steps);
 // As a request, with the data, which are opened once for all runs of a task.
 narrow::train::RunRequest request_of(const RunPlan& plan);
 
-// Stays valid as long as the program runs. progress moves from `from` to `to`.
+// They stay valid as long as the program runs. progress moves from `from` to `to`.
+std::vector<const narrow::train::RunResult*> training_runs(const std::vector<RunPlan>& plans, Progress& progress,
+                                                           double from = 0, double to = 1);
 const narrow::train::RunResult& training_run(const RunPlan& plan, Progress& progress, double from = 0, double to = 1);
 
 // The same recipe with several seeds: 1, 2, .. count.
-std::vector<const narrow::train::RunResult*> runs_over_seeds(RunPlan plan, std::uint64_t count, Progress& progress,
-                                                             double from = 0, double to = 1);
+std::vector<RunPlan> over_seeds(RunPlan plan, std::uint64_t count);
 
 // Final losses over seeds. A run that broke has none: mean and spread are of the others.
 struct LossSpread {

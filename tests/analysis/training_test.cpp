@@ -34,6 +34,25 @@ const std::vector<Cell>& row_of(const Table& t, const std::string& first) {
 
 }  // namespace
 
+TEST_CASE("analysis: runs side by side are those made alone, each is made once, and progress only grows") {
+  struct Heard : Progress {
+    std::vector<double> parts;
+    void at(double part, std::string_view) override { parts.push_back(part); }
+  } heard;
+  std::vector<RunPlan> plans;
+  for (const char* recipe : {"fp32", "bf16-amp", "fp16-amp", "fp32", "bf16-pure"}) plans.push_back({.recipe = recipe, .steps = 7});
+  const auto runs = training_runs(plans, heard, 0.25, 0.75);
+  REQUIRE(runs.size() == 5);
+  CHECK(runs[0] == runs[3]);
+  for (std::size_t i = 0; i < plans.size(); ++i) CHECK(runs[i]->final_loss == fresh_loss(plans[i].recipe, 7, 1));
+  CHECK(heard.parts.size() == 4 * 7 + 1);
+  CHECK(std::is_sorted(heard.parts.begin(), heard.parts.end()));
+  CHECK(heard.parts.front() > 0.25);
+  CHECK(heard.parts.back() == 0.75);
+  CHECK(&training_run(plans[1], heard) == runs[1]);
+  CHECK(training_runs({}, heard).empty());
+}
+
 TEST_CASE("analysis: master_weights runs, repeats, and its losses are those of the same training elsewhere") {
   const std::vector<std::string> few = {"samples=200", "updates=64", "steps=20", "seeds=1"};
   const Outcome o = test::run_experiment("master_weights", few);
