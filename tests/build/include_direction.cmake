@@ -1,15 +1,17 @@
 # Who may include whom. Usage: cmake -D ROOT=<source folder> -P include_direction.cmake; fails with every violation.
-#   base <- format <- round <- {arith, array, text} <- {dot, scale, tensor} <- train; tensor sees scale, to read what
+#   base <- format <- round <- {arith, text} <- simd <- array <- {dot, scale, tensor} <- train; tensor sees scale, to read what
 #   block formats are
 
 cmake_minimum_required(VERSION 3.25)
 set(may_base base)
 set(may_format base format)
 set(may_round base format round)
-foreach(module arith array text)
+foreach(module arith text)
   set(may_${module} ${may_round} ${module})
 endforeach()
-set(up_to_text ${may_round} arith array text)
+set(may_simd base text simd)
+set(may_array ${may_round} simd array)
+set(up_to_text ${may_round} arith simd array text)
 foreach(module dot scale tensor)
   set(may_${module} ${up_to_text} ${module})
 endforeach()

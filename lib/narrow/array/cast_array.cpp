@@ -1,7 +1,7 @@
 #include <type_traits>
 
 #include "narrow/array/array.hpp"
-#include "narrow/array/cast_kernels.hpp"
+#include "narrow/array/kernels.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/base/parallel.hpp"
 
@@ -11,10 +11,10 @@ namespace {
 
 using namespace detail;
 
-CastKernel<float> kernel_for(const CastJob& job, float) { return value_kernel(job); }
-CastKernel<std::uint8_t> kernel_for(const CastJob& job, std::uint8_t) { return code8_kernel(job); }
-CastKernel<std::uint16_t> kernel_for(const CastJob& job, std::uint16_t) { return code16_kernel(job); }
-CastKernel<std::uint32_t> kernel_for(const CastJob& job, std::uint32_t) { return code32_kernel(job); }
+CastKernel<float> kernel_for(const CastJob& job, float) { return array_kernels().cast_values(job); }
+CastKernel<std::uint8_t> kernel_for(const CastJob& job, std::uint8_t) { return array_kernels().cast_codes8(job); }
+CastKernel<std::uint16_t> kernel_for(const CastJob& job, std::uint16_t) { return array_kernels().cast_codes16(job); }
+CastKernel<std::uint32_t> kernel_for(const CastJob& job, std::uint32_t) { return array_kernels().cast_codes32(job); }
 
 template <class Out>
 void cast_floats(std::span<const float> in, std::span<Out> out, const CastJob& job, int threads) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "narrow/array/lanes_simd.hpp"
+#include "narrow/array/kernels.hpp"
 #include "narrow/array/parts.hpp"
 #include "narrow/array/thresholds.hpp"
 #include "narrow/base/parallel.hpp"
@@ -21,7 +21,7 @@ constexpr std::size_t block = 4096;  // 16 KiB: stays in the first cache for the
 // for each other's store. Zeros and Infs are counted apart, because they share a field with subnormals and NaN.
 struct Tables {
   std::array<std::array<std::uint32_t, 512>, 4> by_field{};
-  std::uint64_t zero[2] = {}, inf[2] = {};  // by sign
+  SpecialCounts specials;
 };
 
 void count_block(Tables& t, const float* x, std::size_t n) {
@@ -35,23 +35,7 @@ void count_block(Tables& t, const float* x, std::size_t n) {
   }
   for (; i < n; ++i) ++t.by_field[0][word_at(i) >> 23];
 
-  WordLanes zero{}, minus_zero{}, inf{}, minus_inf{};
-  for (i = 0; i + lane_count <= n; i += lane_count) {
-    const WordLanes word = load(x + i);
-    zero += std::bit_cast<WordLanes>(word == 0u);
-    minus_zero += std::bit_cast<WordLanes>(word == 0x80000000u);
-    inf += std::bit_cast<WordLanes>(word == 0x7F800000u);
-    minus_inf += std::bit_cast<WordLanes>(word == 0xFF800000u);
-  }
-  for (int k = 0; k < lane_count; ++k) {
-    t.zero[0] += 0u - zero[k], t.zero[1] += 0u - minus_zero[k];
-    t.inf[0] += 0u - inf[k], t.inf[1] += 0u - minus_inf[k];
-  }
-  for (; i < n; ++i) {
-    const std::uint32_t word = word_at(i);
-    if ((word << 1) == 0) ++t.zero[word >> 31];
-    if ((word << 1) == 0xFF000000u) ++t.inf[word >> 31];
-  }
+  array_kernels().count_specials(t.specials, x, n);
 }
 
 ExponentHistogram to_histogram(const Tables& t) {
@@ -62,10 +46,10 @@ ExponentHistogram to_histogram(const Tables& t) {
     return sum;
   };
   for (std::size_t e = 1; e < 255; ++e) h.binades[e - 1] = {field(1, e), field(0, e)};
-  h.zero = {t.zero[1], t.zero[0]};
-  h.inf = {t.inf[1], t.inf[0]};
-  h.subnormal = {field(1, 0) - t.zero[1], field(0, 0) - t.zero[0]};
-  h.nan = {field(1, 255) - t.inf[1], field(0, 255) - t.inf[0]};
+  h.zero = {t.specials.zero[1], t.specials.zero[0]};
+  h.inf = {t.specials.inf[1], t.specials.inf[0]};
+  h.subnormal = {field(1, 0) - t.specials.zero[1], field(0, 0) - t.specials.zero[0]};
+  h.nan = {field(1, 255) - t.specials.inf[1], field(0, 255) - t.specials.inf[0]};
   return h;
 }
 
@@ -77,21 +61,7 @@ struct ThresholdCount {
 };
 
 void count_thresholds(std::span<ThresholdCount> thresholds, const float* x, std::size_t n) {
-  for (ThresholdCount& t : thresholds) {
-    const std::uint32_t sign = t.negative ? 0x80000000u : 0, last = t.from - 1;
-    WordLanes counts{};
-    std::size_t i = 0;
-    for (; i + lane_count <= n; i += lane_count) {
-      // The sign flipped, so that words of the other sign are negative integers and below every threshold.
-      const WordLanes a = load(x + i) ^ sign;
-      counts += above(a, splat(last)) & above(splat(0x7F800000), a);
-    }
-    for (int k = 0; k < lane_count; ++k) t.count += 0u - counts[k];
-    for (; i < n; ++i) {
-      const std::uint32_t a = std::bit_cast<std::uint32_t>(x[i]) ^ sign;
-      if (a >= t.from && a < 0x7F800000u) ++t.count;
-    }
-  }
+  for (ThresholdCount& t : thresholds) t.count += array_kernels().count_from(t.from, t.negative ? 0x80000000u : 0, x, n);
 }
 
 struct Part {

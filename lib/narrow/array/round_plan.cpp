@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "narrow/array/lanes_simd.hpp"
+#include "narrow/array/kernels.hpp"
 #include "narrow/round/round_to.hpp"
 
 namespace narrow::detail {
@@ -42,7 +42,7 @@ Way choose_way(const Format& f, const Cast& cast) {
       cast.subnormals == Subnormals::keep)
     return Way::power;
   if (has_float_exponents(f)) return Way::field;
-  if (has_half_lanes && f == "fp16"_fmt && cast.rounding == Rounding::nearest_even &&
+  if (array_kernels().has_half && f == "fp16"_fmt && cast.rounding == Rounding::nearest_even &&
       cast.subnormals == Subnormals::keep && cast.zero == Zero::keep_sign)
     return Way::half;
   return anchor_is_float(f) ? Way::anchor : Way::scalar;

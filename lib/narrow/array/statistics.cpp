@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
-#include "narrow/array/cast_kernels.hpp"
+#include "narrow/array/kernels.hpp"
 #include "narrow/array/parts.hpp"
-#include "narrow/array/statistics_simd.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/round/round_to.hpp"
 
@@ -111,7 +112,7 @@ bool is_nearest(const Cast& cast) {
 Measure make_measure(const FormatCast& to, std::uint64_t seed) {
   const Format& f = to.format;
   Measure m{to, {f, to.cast, seed, value_plan(f, to.cast), 0}, nullptr, {}, 0, false, false, false, 1};
-  m.kernel = value_kernel(m.job);
+  m.kernel = array_kernels().cast_values(m.job);
   for (const bool negative : {false, true}) m.last_in_range[negative] = last_word_in_range(f, to.cast, negative);
   m.safe_up_to = std::min(m.last_in_range[0], m.last_in_range[1]);
   if (to.cast.rounding == Rounding::stochastic)
@@ -144,17 +145,6 @@ struct Block {
   bool is_masked(const Measure& m) const { return may_overflow(m) && !m.overflow_is_finite; }
 };
 
-using Comparison = BlockErrors (*)(const BlockToCompare&) noexcept;
-
-Comparison choose_comparison(Difference difference, bool masked, bool relative) {
-  constexpr Difference exact = Difference::exact, general = Difference::general;
-  static constexpr Comparison table[] = {
-      compare_block<exact, false, false>,   compare_block<exact, false, true>,   compare_block<exact, true, false>,
-      compare_block<exact, true, true>,     compare_block<general, false, false>, compare_block<general, false, true>,
-      compare_block<general, true, false>,  compare_block<general, true, true>};
-  return table[(difference == general ? 4 : 0) + (masked ? 2 : 0) + (relative ? 1 : 0)];
-}
-
 void add_block(FormatStatistics& out, const Measure& m, const Block& block, double inverse) {
   alignas(64) Floats r;
   CastJob job = m.job;
@@ -169,7 +159,7 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
       if (has_overflowed(block.s[i], m.to, element_random(job, i)))
         ++out.overflow, out.saturated += std::isfinite(r[i]) ? 1 : 0;
   } else if (may_overflow && !m.overflow_is_dropped) {
-    const Beyond beyond = count_overflow(block.s, r.data(), block.padded, m.last_in_range);
+    const Beyond beyond = array_kernels().count_overflow(block.s, r.data(), block.padded, m.last_in_range);
     out.overflow += beyond.overflow, out.saturated += beyond.saturated;
   }
   // Relative errors are compared in float, where s is an exact multiple of x; else every element is looked at. Rounding
@@ -182,7 +172,7 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   // Rounded to nearest or toward zero, r is zero or so close to s that r - s is a float.
   const bool is_close = is_nearest(m.to.cast) || m.to.cast.rounding == Rounding::toward_zero;
   const bool exact = exact_scale && is_close && m.to.format.has_zero && (!may_overflow || m.overflow_is_dropped);
-  const BlockErrors e = choose_comparison(exact ? Difference::exact : Difference::general, masked, relative)(b);
+  const BlockErrors e = array_kernels().compare_block(b, exact ? Difference::exact : Difference::general, masked, relative);
   if (masked && m.overflow_is_dropped) out.overflow += e.dropped;
   if (m.to.format.has_zero) out.underflow += e.zeros_after - block.input.zeros;
   out.subnormal += e.below_normal - e.zeros_after;
@@ -192,7 +182,7 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   out.signal += masked ? e.signal : block.squares;
   bool one_by_one = !exact_scale;
   if (e.worse) {
-    const auto largest_here = static_cast<double>(largest_relative_error(b.s, b.r, b.size));
+    const auto largest_here = static_cast<double>(array_kernels().largest_relative_error(b.s, b.r, b.size));
     if (std::isfinite(largest_here)) out.max_relative_error = std::max(out.max_relative_error, largest_here);
     else one_by_one = true;  // beyond what float holds
   }
@@ -219,12 +209,12 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
       b.x = x_buffer.data();
     };
     if (b.size != b.padded) copy();
-    b.input = scan_block(b.x, b.padded);
+    b.input = array_kernels().scan_block(b.x, b.padded);
     NonFinite lost;
     if (b.input.top >= 0x7F800000) {
       copy();
-      lost = clear_non_finite(x_buffer.data(), b.padded);
-      b.input = scan_block(b.x, b.padded);
+      lost = array_kernels().clear_non_finite(x_buffer.data(), b.padded);
+      b.input = array_kernels().scan_block(b.x, b.padded);
       b.missing = lost.nan + lost.inf;
     }
     InputStatistics in;
@@ -246,7 +236,7 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
       b.exact_scale = std::frexp(scale, &exponent) == 0.5f && least >= 0x1p-126f && b.scaled_top < 0x7F800000;
     }
     if (std::any_of(measures.begin(), measures.end(), [&](const Measure& m) { return !b.is_masked(m); }))
-      b.squares = sum_squares(b.x, b.padded);
+      b.squares = array_kernels().sum_squares(b.x, b.padded);
     const double inverse = 1 / static_cast<double>(scale);
     for (std::size_t k = 0; k < measures.size(); ++k) add_block(out.formats[k], measures[k], b, inverse);
   }

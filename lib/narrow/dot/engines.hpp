@@ -6,9 +6,8 @@
 #include <cstring>
 #include <limits>
 
-#include "narrow/dot/fma_lanes_simd.hpp"
+#include "narrow/dot/kernels.hpp"
 #include "narrow/dot/packed.hpp"
-#include "narrow/dot/rounded_lanes.hpp"
 
 namespace narrow::detail {
 
@@ -21,7 +20,7 @@ struct EngineResult {
   const Sum* start;
 };
 
-// Tensor cores that fuse: see fused_lanes.hpp. Long chains are taken in pieces, so that what is packed of B stays in the
+// Tensor cores that fuse: see fused_lanes.cpp. Long chains are taken in pieces, so that what is packed of B stays in the
 // cache while all rows use it.
 template <class Real, class Exponent>
 struct FusedEngine {
@@ -44,14 +43,13 @@ struct FusedEngine {
       const Segment chain = schedule.segments[s];
       float lanes[max_rows][lane_columns] = {};
       if (s == 0 && out.start != nullptr) std::memcpy(lanes, out.start, rows * lane_columns * sizeof(float));
-      for (std::size_t begin = chain.begin; begin < chain.end; begin += piece)
-        for (std::size_t r = 0; r < rows; ++r) {
-          if (unsure[r]) continue;
-          const std::size_t line = (row + r) * a.positions + begin, column = (panel * b.positions + begin) * lane_columns;
-          const LaneOperands<Real, Exponent> x{a.values.data() + line, a.exponents.data() + line, b.values.data() + column,
-                                               b.exponents.data() + column};
-          unsure[r] = !fused_chain(model, constants, x, std::min(piece, chain.end - begin), lanes[r]);
-        }
+      for (std::size_t begin = chain.begin; begin < chain.end; begin += piece) {
+        const std::size_t line = row * a.positions + begin, column = (panel * b.positions + begin) * lane_columns;
+        fused_kernel(Real{}, Exponent{})(model, constants,
+                                         {a.values.data() + line, a.exponents.data() + line, a.positions,
+                                          b.values.data() + column, b.exponents.data() + column},
+                                         std::min(piece, chain.end - begin), rows, lanes, unsure);
+      }
       std::memcpy(out.sums + s * rows * lane_columns, lanes, rows * lane_columns * sizeof(float));
     }
     for (std::size_t r = 0; r < rows; ++r)
@@ -64,11 +62,9 @@ struct FusedEngine {
 template <class Real, DotRule Rule>
 struct NativeEngine {
   using Sum = Real;
-  static constexpr std::size_t max_rows = 4;
+  static constexpr std::size_t max_rows = 16;
   const Packed<Real, std::int16_t>&a, &b;
   const Schedule& schedule;
-
-  static Real fma(Real x, Real y, Real z) { return std::fma(x, y, z); }
 
   // The balanced tree of software_sum.hpp over products [begin, end), sixteen columns at once.
   void tree(const Real* x, const Real* y, std::size_t begin, std::size_t end, Real (&sum)[lane_columns]) const {
@@ -83,28 +79,16 @@ struct NativeEngine {
     for (std::size_t j = 0; j < lane_columns; ++j) sum[j] += right[j];
   }
 
-  // Several rows share what they load of B.
-  template <std::size_t Rows>
-  void chain(const Real* const (&x)[max_rows], const Real* y, std::size_t products, Real (&acc)[max_rows][lane_columns]) const {
+  void chain(const Real* x, std::size_t rows, const Real* y, std::size_t products, Real (*acc)[lane_columns]) const {
     if constexpr (std::is_same_v<Real, float>) {
-      FloatFour lanes[Rows][4];
-      std::memcpy(lanes, acc, sizeof lanes);
-      for (std::size_t k = 0; k < products; ++k) {
-        FloatFour b4[4];
-        std::memcpy(b4, y + k * lane_columns, sizeof b4);
-        for (std::size_t r = 0; r < Rows; ++r)
-          for (std::size_t v = 0; v < 4; ++v) {
-            if constexpr (Rule == DotRule::fma_chain) lanes[r][v] = fma_four(x[r][k] - FloatFour{}, b4[v], lanes[r][v]);
-            else lanes[r][v] += x[r][k] * b4[v];
-          }
-      }
-      std::memcpy(acc, lanes, sizeof lanes);
+      const DotKernels& kernels = dot_kernels();
+      (Rule == DotRule::fma_chain ? kernels.fma : kernels.multiply_add)(x, a.positions, rows, y, products, acc);
     } else {
       for (std::size_t k = 0; k < products; ++k)
-        for (std::size_t r = 0; r < Rows; ++r)
+        for (std::size_t r = 0; r < rows; ++r)
           for (std::size_t j = 0; j < lane_columns; ++j) {
-            const Real b1 = y[k * lane_columns + j];
-            acc[r][j] = Rule == DotRule::fma_chain ? fma(x[r][k], b1, acc[r][j]) : acc[r][j] + x[r][k] * b1;
+            const Real a1 = x[r * a.positions + k], b1 = y[k * lane_columns + j];
+            acc[r][j] = Rule == DotRule::fma_chain ? std::fma(a1, b1, acc[r][j]) : acc[r][j] + a1 * b1;
           }
     }
   }
@@ -130,25 +114,15 @@ struct NativeEngine {
     std::fill_n(out.unsure, rows * lane_columns, std::uint8_t{0});
     for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
       const Segment part = schedule.segments[s];
-      const Real* x[max_rows] = {};
+      const Real* x = a.values.data() + row * a.positions + part.begin;
       Real acc[max_rows][lane_columns] = {};
-      for (std::size_t r = 0; r < rows; ++r) {
-        x[r] = a.values.data() + (row + r) * a.positions + part.begin;
-        if (s == 0 && out.start != nullptr) std::copy_n(out.start + r * lane_columns, lane_columns, acc[r]);
-      }
+      if (s == 0 && out.start != nullptr) std::memcpy(acc, out.start, rows * sizeof acc[0]);
       const Real* y = b.values.data() + (panel * b.positions + part.begin) * lane_columns;
       const std::size_t products = part.end - part.begin;
       if constexpr (Rule == DotRule::fma_chain || Rule == DotRule::multiply_add) {
-        if (rows == max_rows) chain<max_rows>(x, y, products, acc);
-        else for (std::size_t r = 0; r < rows; ++r) {
-          const Real* const only[max_rows] = {x[r]};
-          Real one[max_rows][lane_columns] = {};
-          std::copy_n(acc[r], lane_columns, one[0]);
-          chain<1>(only, y, products, one);
-          std::copy_n(one[0], lane_columns, acc[r]);
-        }
+        chain(x, rows, y, products, acc);
       } else {
-        for (std::size_t r = 0; r < rows; ++r) one_row(x[r], y, products, acc[r]);
+        for (std::size_t r = 0; r < rows; ++r) one_row(x + r * a.positions, y, products, acc[r]);
       }
       for (std::size_t r = 0; r < rows; ++r)
         for (std::size_t j = 0; j < lane_columns; ++j) {
@@ -159,33 +133,27 @@ struct NativeEngine {
   }
 };
 
-// Every operation rounded to a narrow format: see rounded_lanes.hpp. Right while a float holds every product of two factors
+// Every operation rounded to a narrow format: see chain_lanes.cpp. Right while a float holds every product of two factors
 // exactly (the caller looks at widths and exponents) and a sum of two values of the format can be rounded twice without
 // harm: 24 >= 2 p + 2.
-template <bool MovesWord>
 struct RoundedEngine {
   using Sum = float;
-  static constexpr std::size_t max_rows = 2;
+  static constexpr std::size_t max_rows = 8;
   const Packed<float, std::int16_t>&a, &b;
   const Schedule& schedule;
   RoundedLanes lanes;
 
-  template <std::size_t Rows>
-  void chains(std::size_t row, std::size_t panel, const EngineResult<float>& out) const {
+  void chains(std::size_t row, std::size_t rows, std::size_t panel, const EngineResult<float>& out) const {
     for (std::size_t s = 0; s < schedule.segments.size(); ++s) {
       const Segment part = schedule.segments[s];
-      const float* x[Rows];
-      for (std::size_t r = 0; r < Rows; ++r) x[r] = a.values.data() + (row + r) * a.positions + part.begin;
-      FloatFour acc[Rows][4] = {};
-      IntFour beyond[Rows][4] = {};
-      if (s == 0 && out.start != nullptr) std::memcpy(acc, out.start, sizeof acc);
-      rounded_chain<MovesWord, Rows>(lanes, x, b.values.data() + (panel * b.positions + part.begin) * lane_columns,
-                                     part.end - part.begin, acc, beyond);
-      std::memcpy(out.sums + s * Rows * lane_columns, acc, sizeof acc);
-      std::int32_t seen[Rows * lane_columns];
-      std::memcpy(seen, beyond, sizeof seen);
-      for (std::size_t i = 0; i < Rows * lane_columns; ++i)
-        if (seen[i] > lanes.largest_word) out.unsure[i] = 1;
+      float acc[max_rows][lane_columns] = {};
+      std::int32_t seen[max_rows][lane_columns];
+      if (s == 0 && out.start != nullptr) std::memcpy(acc, out.start, rows * sizeof acc[0]);
+      dot_kernels().rounded(lanes, a.values.data() + row * a.positions + part.begin, a.positions, rows,
+                            b.values.data() + (panel * b.positions + part.begin) * lane_columns, part.end - part.begin, acc, seen);
+      std::memcpy(out.sums + s * rows * lane_columns, acc, rows * sizeof acc[0]);
+      for (std::size_t i = 0; i < rows * lane_columns; ++i)
+        if (seen[i / lane_columns][i % lane_columns] > lanes.largest_word) out.unsure[i] = 1;
     }
   }
 
@@ -197,8 +165,7 @@ struct RoundedEngine {
         out.unsure[r * lane_columns + j] =
             a.special[row + r] != 0 || b.special[panel * lane_columns + j] != 0 || odd_start ? 1 : 0;
       }
-    if (rows == 2) chains<2>(row, panel, out);
-    else chains<1>(row, panel, out);
+    chains(row, rows, panel, out);
   }
 };
 

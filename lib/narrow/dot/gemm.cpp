@@ -195,9 +195,8 @@ void run_native(const Product& p, const Block& block, const Sink& d) {
 void run_rounded(const Product& p, const Block& block, const Sink& d) {
   const PackedPair<float, std::int16_t> x(p, block, block.schedule);
   if (!holds_products(p.model, x.lowest(), x.highest())) return run_one_by_one(p, block, d);
-  const detail::RoundedLanes lanes(p.model.accumulator.format);
-  if (lanes.moves_word) run_engine(p, block, d, detail::RoundedEngine<true>{x.a, x.b, block.schedule, lanes});
-  else run_engine(p, block, d, detail::RoundedEngine<false>{x.a, x.b, block.schedule, lanes});
+  const detail::RoundedLanes lanes(p.model.accumulator.format, detail::dot_kernels().has_half);
+  run_engine(p, block, d, detail::RoundedEngine{x.a, x.b, block.schedule, lanes});
 }
 
 void run_block(const Product& p, const Block& block, const Sink& d) {

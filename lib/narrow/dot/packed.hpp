@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "narrow/base/parallel.hpp"
-#include "narrow/dot/fused_lanes.hpp"
+#include "narrow/dot/kernels.hpp"
 #include "narrow/dot/operand.hpp"
 
 namespace narrow::detail {

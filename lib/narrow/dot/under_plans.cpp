@@ -4,10 +4,9 @@
 #include <numeric>
 
 #include "narrow/dot/chain_by_dot.hpp"
-#include "narrow/dot/fma_lanes_simd.hpp"
 #include "narrow/dot/gemm_checks.hpp"
+#include "narrow/dot/kernels.hpp"
 #include "narrow/dot/packed.hpp"
-#include "narrow/dot/rounded_lanes.hpp"
 
 namespace narrow::detail {
 
@@ -48,8 +47,7 @@ struct FusedChains {
 
   bool advance(float (&sums)[lane_columns], std::size_t begin, std::size_t end) const {
     const auto step = static_cast<std::size_t>(model.products_per_step);
-    return fused_chain(model, constants, SharedProducts<Real>{products.data() + begin, exponents.data() + begin / step},
-                       end - begin, sums);
+    return shared_kernel(Real{})(model, constants, {products.data() + begin, exponents.data() + begin / step}, end - begin, sums);
   }
   void begin_again(std::size_t) const {}
 };
@@ -62,6 +60,12 @@ struct NativeLanes {
   Real lost[lane_columns] = {};
 
   bool advance(Real (&sums)[lane_columns], std::size_t begin, std::size_t end) {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (rule == DotRule::fma_chain) {
+        dot_kernels().fma_shared(a + begin, b + begin, end - begin, sums);
+        begin = end;
+      }
+    }
     for (std::size_t k = begin; k < end; ++k) {
       const Real product = a[k] * b[k];
       if (rule == DotRule::multiply_add) {
@@ -72,13 +76,6 @@ struct NativeLanes {
           lost[lane] = (sum - sums[lane]) - term;
           sums[lane] = sum;
         }
-      } else if constexpr (std::is_same_v<Real, float>) {
-        for (std::size_t v = 0; v < lane_columns; v += 4) {
-          FloatFour four;
-          __builtin_memcpy(&four, sums + v, sizeof four);
-          four = fma_four(FloatFour{} + a[k], FloatFour{} + b[k], four);
-          __builtin_memcpy(sums + v, &four, sizeof four);
-        }
       } else {
         for (Real& sum : sums) sum = std::fma(a[k], b[k], sum);
       }
@@ -88,26 +85,12 @@ struct NativeLanes {
   void begin_again(std::size_t lane) { lost[lane] = 0; }
 };
 
-template <bool MovesWord>
 struct RoundedChains {
   const float *a, *b;
   RoundedLanes lanes;
 
   bool advance(float (&sums)[lane_columns], std::size_t begin, std::size_t end) const {
-    FloatFour acc[4];
-    IntFour beyond = {};
-    __builtin_memcpy(acc, sums, sizeof acc);
-    for (std::size_t k = begin; k < end; ++k) {
-      const FloatFour product = FloatFour{} + a[k] * b[k], rounded = round_four<MovesWord>(product, lanes);
-      beyond = larger(beyond, words(product) & 0x7FFFFFFF);
-      for (FloatFour& four : acc) {
-        const FloatFour sum = four + rounded;
-        beyond = larger(beyond, words(sum) & 0x7FFFFFFF);
-        four = round_four<MovesWord>(sum, lanes);
-      }
-    }
-    __builtin_memcpy(sums, acc, sizeof acc);
-    return !any(beyond > lanes.largest_word);
+    return dot_kernels().rounded_shared(lanes, a + begin, b + begin, end - begin, sums);
   }
   void begin_again(std::size_t) const {}
 };
@@ -284,9 +267,8 @@ struct OutputUnderPlans::Operands {
       case EngineKind::rounded: {
         const bool odd_start = std::any_of(starts, starts + plans.size(), [](float x) { return x == 0 && std::signbit(x); });
         if (odd_start || !plans[0]->order.empty() || !holds_products(request.model, lowest, highest)) return false;
-        const RoundedLanes rounded(request.model.accumulator.format);
-        if (rounded.moves_word) return run_lanes(plans, starts, parts, RoundedChains<true>{fa.data(), fb.data(), rounded});
-        return run_lanes(plans, starts, parts, RoundedChains<false>{fa.data(), fb.data(), rounded});
+        const RoundedLanes rounded(request.model.accumulator.format, dot_kernels().has_half);
+        return run_lanes(plans, starts, parts, RoundedChains{fa.data(), fb.data(), rounded});
       }
       default: return false;
     }

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "narrow/dot/epilogue.hpp"
-#include "narrow/dot/fused_lanes.hpp"
+#include "narrow/dot/kernels.hpp"
 
 namespace narrow::detail {
 

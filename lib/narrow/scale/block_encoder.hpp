@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "narrow/array/cast_kernels.hpp"
-#include "narrow/array/scaled_cast_simd.hpp"
+#include "narrow/array/kernels.hpp"
 #include "narrow/scale/block_scale.hpp"
 
 namespace narrow::detail {
@@ -31,22 +30,11 @@ struct Grid {
   std::size_t width(std::size_t b) const { return std::min(block_cols, cols - left(b)); }
 };
 
-// The word of the largest magnitude: NaN is above Inf and Inf above all others, so one comparison finds them.
-inline std::uint32_t top_word(const float* x, std::size_t n) noexcept {
-  WordLanes tops{};
-  std::size_t i = 0;
-  for (; i + lane_count <= n; i += lane_count) tops = larger(tops, magnitude(load(x + i)));
-  std::uint32_t top = 0;
-  for (int k = 0; k < lane_count; ++k) top = tops[k] > top ? tops[k] : top;
-  for (; i < n; ++i) top = std::max(top, std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu);
-  return top;
-}
-
 inline constexpr std::uint32_t inf_word = 0x7F800000;
 
 // As block_amax_of.
 inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
-  const std::uint32_t top = top_word(x, n);
+  const std::uint32_t top = array_kernels().top_word(x, n);
   return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
 }
 
@@ -62,9 +50,9 @@ class BlockEncoder {
       : scaling_(f, tensor_scale(amax, f)),
         whole_(f.block_rows == 0 ? scaling_(amax) : BlockScale{}),
         job_{f.element, element_cast(f), 0, code_plan(f.element, element_cast(f)), 0},
-        kernel_(code8_kernel(job_)),
+        kernel_(array_kernels().cast_codes8(job_)),
         scale_job_{f.scale, saturating, 0, value_plan(f.scale, saturating), 0},
-        scale_kernel_(value_kernel(scale_job_)),
+        scale_kernel_(array_kernels().cast_values(scale_job_)),
         clamps_(f.element.twos_complement || f.has_tensor_scale()) {}
 
   const BlockFormat& format() const { return scaling_.format; }
@@ -106,19 +94,8 @@ class BlockEncoder {
   // do by itself: a block with the scale 0 is multiplied by the largest float, and Inf would leave the lanes of the
   // kernel.
   void scale_into(const float* x, std::size_t n, float encode, float* out) const noexcept {
-    const float limit = scaling_.element.largest;
-    const auto limit_word = std::bit_cast<std::uint32_t>(limit);
-    std::size_t i = 0;
-    if (clamps_) {
-      for (; i + lane_count <= n; i += lane_count)
-        store(out + i, clamp(as_words(as_float(load(x + i)) * encode), limit_word, limit_word));
-    } else {
-      for (; i + lane_count <= n; i += lane_count) store(out + i, as_float(load(x + i)) * encode);
-    }
-    for (; i < n; ++i) {
-      const float v = x[i] * encode, cut = clamps_ && v > limit ? limit : v;  // NaN stays
-      out[i] = clamps_ && cut < -limit ? -limit : cut;
-    }
+    if (clamps_) return array_kernels().scale_clamped(x, n, encode, scaling_.element.largest, out);
+    for (std::size_t i = 0; i < n; ++i) out[i] = x[i] * encode;
   }
 
   // Whole blocks of Size elements side by side in one pass, with their scales. False, and nothing is done, where a NaN
@@ -126,9 +103,11 @@ class BlockEncoder {
   template <std::size_t Size>
   bool encode_blocks(const float* x, std::size_t blocks, std::uint8_t* codes, float* stored) const noexcept {
     if (blocks == 0 || !has_scaled_lanes(job_.plan, job_.cast)) return false;
+    static_assert(Size == 16 || Size == 32);
+    const ArrayKernels& kernels = array_kernels();
     EncoderBuffer amaxes, factors;
     std::array<std::uint32_t, encoder_buffer / Size> tops;
-    top_words<Size>(x, blocks, tops.data());
+    (Size == 16 ? kernels.top_words16 : kernels.top_words32)(x, blocks, tops.data());
     std::uint32_t top = 0;
     for (std::size_t b = 0; b < blocks; ++b) top = std::max(top, tops[b]), amaxes[b] = std::bit_cast<float>(tops[b]);
     if (top >= inf_word) return false;
@@ -136,7 +115,7 @@ class BlockEncoder {
     bool finite = true;
     for (std::size_t b = 0; b < blocks; ++b) finite = finite && factors[b] <= float_max;
     if (!finite) return false;
-    const std::size_t n = blocks * Size, done = cast_scaled<Size>(x, factors.data(), n, codes, job_.plan);
+    const std::size_t n = blocks * Size, done = (Size == 16 ? kernels.cast_scaled16 : kernels.cast_scaled32)(x, factors.data(), n, codes, job_.plan);
     for (std::size_t i = done; i < n; ++i)
       codes[i] = static_cast<std::uint8_t>(narrow::encode(x[i] * factors[i / Size], job_.format, job_.cast));
     return true;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "narrow/round/round_to.hpp"
-#include "narrow/train/operations/lanes.hpp"
+#include "narrow/simd/carrier_lanes.hpp"
 #include "narrow/train/policy/policy.hpp"
 
 namespace narrow::train {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "narrow/train/operations/lanes.hpp"
+#include "narrow/simd/carrier_lanes.hpp"
 
 namespace narrow::train {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "narrow/train/operations/lanes.hpp"
+#include "narrow/simd/carrier_lanes.hpp"
 #include "narrow/train/operations/parts.hpp"
 
 namespace narrow::train {

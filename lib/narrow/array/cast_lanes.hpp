@@ -1,11 +1,13 @@
-// The cast of a few floats at once: from magnitudes to rounded values (Value) or codes (not Value), in every mode.
-// The scalar functions decide what is right; these lanes only do the same faster.
+// The cast of a few floats at once: from magnitudes to rounded values (Value) or codes (not Value), in every mode, and the
+// loop over a part of an array: full blocks in lanes, blocks with Inf or NaN and the tail one by one.
 #pragma once
 
-#include "narrow/array/lanes_simd.hpp"
-#include "narrow/array/round_plan.hpp"
+#include <type_traits>
 
-namespace narrow::detail {
+#include "narrow/array/kernels.hpp"
+#include "narrow/simd/byte_lanes.hpp"
+
+namespace narrow::detail::inline NARROW_LANES {
 
 // Random words of stochastic lanes: the bits that count, at the top, and zeros. So bits of the fraction below those that
 // count meet zeros and cause no carry.
@@ -31,14 +33,14 @@ WordLanes anchored(FloatLanes a, FloatLanes c, WordLanes negative, const RandomL
   if constexpr (R == Rounding::down) return cut_word - (negative & ~equal(r, a));
   if constexpr (R == Rounding::to_odd) return cut_word | (splat(1) & ~equal(r, a));
   const FloatLanes half = c * 0x1p-24f;
-  if constexpr (R == Rounding::nearest_away) return word - std::bit_cast<WordLanes>(a - r == half);
-  if constexpr (R == Rounding::nearest_to_zero) return word + std::bit_cast<WordLanes>(r - a == half);
+  if constexpr (R == Rounding::nearest_away) return word - as<WordLanes>(a - r == half);
+  if constexpr (R == Rounding::nearest_to_zero) return word + as<WordLanes>(r - a == half);
   if constexpr (R == Rounding::stochastic) {
     // rest / quantum * 2^32, exact: 2^55 / c is 2^32 / quantum. Adding the random word carries out with that probability.
     const FloatLanes rest = a - (as_float(cut_word) - c);
     const FloatLanes per_quantum = as_float(splat((55 + 254) << 23) - as_words(c));
     const WordLanes fraction = convert_to_words(rest * per_quantum);
-    return cut_word - std::bit_cast<WordLanes>(fraction + random.top < fraction);
+    return cut_word - as<WordLanes>(fraction + random.top < fraction);
   }
   return word;
 }
@@ -46,10 +48,10 @@ WordLanes anchored(FloatLanes a, FloatLanes c, WordLanes negative, const RandomL
 // What is added to a word before its low `cut` bits are cleared, so that the carry is the decision.
 template <Rounding R>
 WordLanes field_addend(WordLanes word, int cut, WordLanes negative, const RandomLanes& random) noexcept {
-  const std::uint32_t all = (1u << cut) - 1, half = cut > 0 ? 1u << (cut - 1) : 0;
+  const uint32_t all = (1u << cut) - 1, half = cut > 0 ? 1u << (cut - 1) : 0;
   switch (R) {
     case Rounding::nearest_even:  // half - 1, and 1 more when the last bit kept is odd (a mask is -1)
-      return cut > 0 ? (half - 1) - std::bit_cast<WordLanes>((word & (1u << cut)) != 0) : WordLanes{};
+      return cut > 0 ? (half - 1) - as<WordLanes>((word & (1u << cut)) != 0) : WordLanes{};
     case Rounding::nearest_away: return splat(half);
     case Rounding::nearest_to_zero: return splat(cut > 0 ? half - 1 : 0);
     case Rounding::up: return ~negative & all;
@@ -71,10 +73,10 @@ WordLanes round_magnitude(WordLanes a, WordLanes negative, const RoundPlan& p, c
     if constexpr (Value) return as_words(as_float(word) - c);
     else return word - e + (e >> p.cut) - p.code_offset;
   }
-  const std::uint32_t low = (1u << p.cut) - 1;
+  const uint32_t low = (1u << p.cut) - 1;
   WordLanes word = a + field_addend<R>(a, p.cut, negative, random);
   if constexpr (R == Rounding::to_odd)
-    word |= std::bit_cast<WordLanes>(std::bit_cast<IntLanes>(a & low) > 0) & (1u << p.cut);
+    word |= as<WordLanes>(as<IntLanes>(a & low) > 0) & (1u << p.cut);
   return Value ? word & ~low : word >> p.cut;
 }
 
@@ -86,12 +88,12 @@ WordLanes power_of_two(WordLanes x, const RoundPlan& p, const RandomLanes& rando
   if constexpr (R == Rounding::stochastic) grows = above(fraction + (random.top >> 9), splat(0x7FFFFF));
   else grows = above(fraction, select(above(splat(0x00800000), a), splat(p.low_grow_from - 1), splat(p.grow_from - 1)));
   WordLanes result = (a >> 23) - grows;
-  const WordLanes is_negative = std::bit_cast<WordLanes>(x > 0x80000000u);  // and not -0
+  const WordLanes is_negative = as<WordLanes>(x > 0x80000000u);  // and not -0
   if constexpr (Value) {
-    const WordLanes value = select(std::bit_cast<WordLanes>(result == 0), splat(0x00400000), result << 23);  // code 0: 2^-127
+    const WordLanes value = select(as<WordLanes>(result == 0), splat(0x00400000), result << 23);  // code 0: 2^-127
     result = select(above(result, splat(254)), splat(p.overflow_word[0]), value);
-    if (p.negative_word >= 0) result = select(is_negative, splat(static_cast<std::uint32_t>(p.negative_word)), result);
-    return select(std::bit_cast<WordLanes>(a == 0), splat(p.zero_word[0]), result);
+    if (p.negative_word >= 0) result = select(is_negative, splat(static_cast<uint32_t>(p.negative_word)), result);
+    return select(as<WordLanes>(a == 0), splat(p.zero_word[0]), result);
   } else {
     // One beyond the largest code, 255, is NaN already; a cast that saturates has 254 as its overflow. Negatives and zero
     // become 255 or stay as they are.
@@ -99,7 +101,7 @@ WordLanes power_of_two(WordLanes x, const RoundPlan& p, const RandomLanes& rando
     if constexpr (F == Finish::natural) return result;
     if constexpr (F == Finish::selected) return (result | is_negative) & 0xFF;
     result |= p.negative_word >= 0 ? is_negative & 0xFF : WordLanes{};
-    return result | (std::bit_cast<WordLanes>(a == 0) & p.zero_word[0]);
+    return result | (as<WordLanes>(a == 0) & p.zero_word[0]);
   }
 }
 
@@ -115,7 +117,7 @@ WordLanes round_integrally(WordLanes x, const RoundPlan& p) noexcept {
   if constexpr (F == Finish::by_sign) v = clamp(x, R == Rounding::up ? p.clamp_word : 0x7F7FFFFF, R == Rounding::up ? 0x7F7FFFFF : p.clamp_word);
   // x / quantum has its integer part in the mantissa: 2^m <= |x| / quantum < 2^(m+1), or less below the normals.
   const WordLanes e = larger(v & 0x7F800000u, splat(p.min_exponent_bits));
-  const std::uint32_t mantissa_bits = static_cast<std::uint32_t>(23 - p.cut);
+  const uint32_t mantissa_bits = static_cast<uint32_t>(23 - p.cut);
   const FloatLanes per_quantum = as_float(splat((mantissa_bits + 254) << 23) - e);
   const FloatLanes quantum = as_float(e - (mantissa_bits << 23));
   FloatLanes r = as_float(v) * per_quantum;
@@ -178,7 +180,7 @@ WordLanes cast_lanes(WordLanes x, const RoundPlan& p, const RandomLanes& random)
   } else {
     WordLanes overflow = above(a, select(negative, splat(p.overflow_above[1]), splat(p.overflow_above[0])));
     if constexpr (R == Rounding::stochastic) overflow |= above(result, splat(p.largest_word));
-    const WordLanes is_zero = std::bit_cast<WordLanes>(result == 0) | above(splat(p.flush_results_below), result);
+    const WordLanes is_zero = as<WordLanes>(result == 0) | above(splat(p.flush_results_below), result);
     const WordLanes turned = p.twos_complement && !Value ? negative : WordLanes{};
     result = (((result ^ turned) - turned) & p.code_mask) | (negative & p.sign_word);
     result = select(is_zero, select(negative, splat(p.zero_word[1]), splat(p.zero_word[0])), result);
@@ -186,4 +188,143 @@ WordLanes cast_lanes(WordLanes x, const RoundPlan& p, const RandomLanes& random)
   }
 }
 
-}  // namespace narrow::detail
+// Vectors that share one look for specials and keep the pipes busy while each waits for its additions: as many as the
+// registers hold, fewer for the longer kernels.
+constexpr int vectors_for(Way way, Rounding rounding, Finish finish) noexcept {
+  return rounding == Rounding::stochastic || (finish == Finish::full && way != Way::power) ? 4 : 8;
+}
+
+// The random words of a block, the bits that count moved to the top.
+template <int Vectors>
+void fill_random(RandomLanes (&random)[Vectors], const CastJob& job, size_t index) noexcept {
+  const int shift = 32 - job.cast.random_bits;
+  for (int k = 0; k < Vectors; ++k)
+    random[k].top = random_words(job.seed, job.first + index + static_cast<size_t>(k * lane_count)) << shift;
+}
+
+// Inf and NaN (and subnormals rounded to powers of two at random) are left to the scalar functions.
+template <Way W, Rounding R, int Vectors>
+bool has_special_lane(const WordLanes (&x)[Vectors]) noexcept {
+  WordLanes top = magnitude(x[0]);
+  for (int k = 1; k < Vectors; ++k) top = larger(top, magnitude(x[k]));
+  if (any_above(top, 0x7F7FFFFF)) return true;
+  if constexpr (W != Way::power || R != Rounding::stochastic) return false;
+  WordLanes least = splat(~0u);  // one less than a, so that zero is the largest word of all
+  for (int k = 0; k < Vectors; ++k) least = lesser_unsigned(least, magnitude(x[k]) - 1);
+  return any_above(~least, ~0x007FFFFFu);
+}
+
+template <class Out, Way W, Rounding R, Finish F>
+void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJob& job) noexcept {
+  constexpr bool value = std::is_same_v<Out, float>;
+  constexpr int block_vectors = vectors_for(W, R, F);
+  constexpr size_t block_size = static_cast<size_t>(block_vectors * lane_count);
+  const RoundPlan plan = job.plan;  // a copy: stores through out cannot change it
+  RandomLanes random[block_vectors] = {};
+  size_t i = begin;
+  for (; i + block_size <= end; i += block_size) {
+    WordLanes x[block_vectors];
+    for (int k = 0; k < block_vectors; ++k) x[k] = load(in + i + k * lane_count);
+    if (has_special_lane<W, R, block_vectors>(x)) [[unlikely]] {
+      cast_one_by_one(in, out, i, i + block_size, job);
+      continue;
+    }
+    if constexpr (W == Way::half) {
+      for (int k = 0; k < block_vectors; ++k) {
+        const HalfLanes half = to_half(F == Finish::clamped ? clamp(x[k], plan.clamp_word, plan.clamp_word) : x[k]);
+        if constexpr (value) store(out + i + k * lane_count, from_half(half));
+        else store(out + i + k * lane_count, half);
+      }
+      continue;
+    }
+    if constexpr (R == Rounding::stochastic) fill_random(random, job, i);
+    WordLanes result[block_vectors];
+    for (int k = 0; k < block_vectors; ++k) result[k] = cast_lanes<value, W, R, F>(x[k], plan, random[k]);
+    for (int k = 0; k < block_vectors; k += 4) {
+      if constexpr (!value && sign_is_stored(F))
+        store_signed<F == Finish::unsigned_zero>(out + i + k * lane_count, result + k, x + k, plan.sign_shift, plan.sign_word);
+      else store_narrow(out + i + k * lane_count, result + k);
+    }
+  }
+  cast_one_by_one(in, out, i, end, job);
+}
+
+// The cast to one byte that is used most: to nearest even, clamped, by byte operations.
+inline void cast_bytes(const float* in, uint8_t* out, size_t begin, size_t end, const CastJob& job) noexcept {
+  const RoundPlan& plan = job.plan;
+  const ByteEncoding bytes{plan.min_exponent_bits,
+                           as<float>(static_cast<uint32_t>(127 + plan.cut) << 23),
+                           static_cast<uint8_t>(plan.min_exponent_bits >> 23),
+                           static_cast<int8_t>(23 - plan.cut),
+                           static_cast<uint8_t>(plan.overflow_word[0]),
+                           static_cast<int8_t>(24 - plan.sign_shift),
+                           static_cast<uint8_t>(plan.sign_word)};
+  size_t i = begin;
+  for (; i + 16 <= end; i += 16)
+    if (!encode_bytes(in + i, out + i, bytes)) [[unlikely]] cast_one_by_one(in, out, i, i + 16, job);
+  cast_one_by_one(in, out, i, end, job);
+}
+
+template <class Out, Way W, Rounding R>
+CastKernel<Out> choose_by_finish(Finish finish) {
+  constexpr bool directed = R == Rounding::up || R == Rounding::down;
+  if constexpr (W == Way::power && !std::is_same_v<Out, float>) {
+    if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
+    if (finish == Finish::selected) return cast_part<Out, W, R, Finish::selected>;
+  }
+  if constexpr (W == Way::field) {
+    if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
+  }
+  if constexpr (has_byte_lanes && W == Way::anchor && R == Rounding::nearest_even && sizeof(Out) == 1) {
+    if (finish == Finish::clamped) return cast_bytes;
+  }
+  if constexpr (W == Way::field || W == Way::anchor) {
+    if (finish == Finish::clamped) return cast_part<Out, W, R, Finish::clamped>;
+  }
+  if constexpr (W == Way::anchor) {
+    if constexpr (directed) {
+      if (finish == Finish::by_sign) return cast_part<Out, W, R, Finish::by_sign>;
+    } else {
+      if (finish == Finish::selected) return cast_part<Out, W, R, Finish::selected>;
+    }
+    if constexpr (R == Rounding::nearest_even) {
+      if (finish == Finish::unsigned_zero) return cast_part<Out, W, R, Finish::unsigned_zero>;
+      if (finish == Finish::integer) return cast_part<Out, W, R, Finish::integer>;
+    }
+  }
+  return cast_part<Out, W, R, Finish::full>;
+}
+
+template <class Out, Way W>
+CastKernel<Out> choose_by_rounding(const CastJob& job) {
+  const Finish finish = job.plan.finish;
+  switch (job.cast.rounding) {
+    case Rounding::nearest_even: return choose_by_finish<Out, W, Rounding::nearest_even>(finish);
+    case Rounding::nearest_away: return choose_by_finish<Out, W, Rounding::nearest_away>(finish);
+    case Rounding::nearest_to_zero: return choose_by_finish<Out, W, Rounding::nearest_to_zero>(finish);
+    case Rounding::toward_zero: return choose_by_finish<Out, W, Rounding::toward_zero>(finish);
+    case Rounding::up: return choose_by_finish<Out, W, Rounding::up>(finish);
+    case Rounding::down: return choose_by_finish<Out, W, Rounding::down>(finish);
+    case Rounding::to_odd: return choose_by_finish<Out, W, Rounding::to_odd>(finish);
+    case Rounding::stochastic: return choose_by_finish<Out, W, Rounding::stochastic>(finish);
+  }
+  return cast_one_by_one<Out>;
+}
+
+template <class Out>
+CastKernel<Out> choose_kernel(const CastJob& job) {
+  switch (job.plan.way) {
+    case Way::anchor: return choose_by_rounding<Out, Way::anchor>(job);
+    case Way::field: return choose_by_rounding<Out, Way::field>(job);
+    case Way::power: return choose_by_rounding<Out, Way::power>(job);
+    case Way::half:
+      if constexpr (has_half_lanes && (std::is_same_v<Out, float> || sizeof(Out) == 2))
+        return job.plan.finish == Finish::natural ? cast_part<Out, Way::half, Rounding::nearest_even, Finish::natural>
+                                                  : cast_part<Out, Way::half, Rounding::nearest_even, Finish::clamped>;
+      break;
+    case Way::scalar: break;
+  }
+  return cast_one_by_one<Out>;
+}
+
+}  // namespace narrow::detail::inline NARROW_LANES
