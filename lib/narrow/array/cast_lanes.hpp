@@ -249,8 +249,10 @@ void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJo
   cast_one_by_one(in, out, i, end, job);
 }
 
-// The cast to one byte that is used most: to nearest even, clamped, by byte operations.
-inline void cast_bytes(const float* in, uint8_t* out, size_t begin, size_t end, const CastJob& job) noexcept {
+// The cast to one byte that is used most: to nearest even, clamped, by byte operations. Four rows share one look for
+// specials, which comes when all are written; then each row is looked at alone.
+template <bool SignOnTop>
+void cast_bytes(const float* in, uint8_t* out, size_t begin, size_t end, const CastJob& job) noexcept {
   const RoundPlan& plan = job.plan;
   const ByteEncoding bytes{plan.min_exponent_bits,
                            as<float>(static_cast<uint32_t>(127 + plan.cut) << 23),
@@ -259,14 +261,24 @@ inline void cast_bytes(const float* in, uint8_t* out, size_t begin, size_t end, 
                            static_cast<uint8_t>(plan.overflow_word[0]),
                            static_cast<int8_t>(24 - plan.sign_shift),
                            static_cast<uint8_t>(plan.sign_word)};
+  constexpr size_t row = 16, rows = 4 * row;
   size_t i = begin;
-  for (; i + 16 <= end; i += 16)
-    if (!encode_bytes(in + i, out + i, bytes)) [[unlikely]] cast_one_by_one(in, out, i, i + 16, job);
+  for (; i + rows <= end; i += rows) {
+    HalfRow tops{};
+    for (size_t k = 0; k < rows; k += row) encode_bytes<SignOnTop>(in + i + k, out + i + k, bytes, tops);
+    if (!is_special(tops)) [[likely]] continue;
+    for (size_t k = i; k < i + rows; k += row) {
+      HalfRow own{};
+      encode_bytes<SignOnTop>(in + k, out + k, bytes, own);
+      if (is_special(own)) cast_one_by_one(in, out, k, k + row, job);
+    }
+  }
   cast_one_by_one(in, out, i, end, job);
 }
 
 template <class Out, Way W, Rounding R>
-CastKernel<Out> choose_by_finish(Finish finish) {
+CastKernel<Out> choose_by_finish(const RoundPlan& plan) {
+  const Finish finish = plan.finish;
   constexpr bool directed = R == Rounding::up || R == Rounding::down;
   if constexpr (W == Way::power && !std::is_same_v<Out, float>) {
     if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
@@ -276,7 +288,7 @@ CastKernel<Out> choose_by_finish(Finish finish) {
     if (finish == Finish::natural) return cast_part<Out, W, R, Finish::natural>;
   }
   if constexpr (has_byte_lanes && W == Way::anchor && R == Rounding::nearest_even && sizeof(Out) == 1) {
-    if (finish == Finish::clamped) return cast_bytes;
+    if (finish == Finish::clamped) return plan.sign_shift == 24 ? cast_bytes<true> : cast_bytes<false>;
   }
   if constexpr (W == Way::field || W == Way::anchor) {
     if (finish == Finish::clamped) return cast_part<Out, W, R, Finish::clamped>;
@@ -297,16 +309,16 @@ CastKernel<Out> choose_by_finish(Finish finish) {
 
 template <class Out, Way W>
 CastKernel<Out> choose_by_rounding(const CastJob& job) {
-  const Finish finish = job.plan.finish;
+  const RoundPlan& plan = job.plan;
   switch (job.cast.rounding) {
-    case Rounding::nearest_even: return choose_by_finish<Out, W, Rounding::nearest_even>(finish);
-    case Rounding::nearest_away: return choose_by_finish<Out, W, Rounding::nearest_away>(finish);
-    case Rounding::nearest_to_zero: return choose_by_finish<Out, W, Rounding::nearest_to_zero>(finish);
-    case Rounding::toward_zero: return choose_by_finish<Out, W, Rounding::toward_zero>(finish);
-    case Rounding::up: return choose_by_finish<Out, W, Rounding::up>(finish);
-    case Rounding::down: return choose_by_finish<Out, W, Rounding::down>(finish);
-    case Rounding::to_odd: return choose_by_finish<Out, W, Rounding::to_odd>(finish);
-    case Rounding::stochastic: return choose_by_finish<Out, W, Rounding::stochastic>(finish);
+    case Rounding::nearest_even: return choose_by_finish<Out, W, Rounding::nearest_even>(plan);
+    case Rounding::nearest_away: return choose_by_finish<Out, W, Rounding::nearest_away>(plan);
+    case Rounding::nearest_to_zero: return choose_by_finish<Out, W, Rounding::nearest_to_zero>(plan);
+    case Rounding::toward_zero: return choose_by_finish<Out, W, Rounding::toward_zero>(plan);
+    case Rounding::up: return choose_by_finish<Out, W, Rounding::up>(plan);
+    case Rounding::down: return choose_by_finish<Out, W, Rounding::down>(plan);
+    case Rounding::to_odd: return choose_by_finish<Out, W, Rounding::to_odd>(plan);
+    case Rounding::stochastic: return choose_by_finish<Out, W, Rounding::stochastic>(plan);
   }
   return cast_one_by_one<Out>;
 }

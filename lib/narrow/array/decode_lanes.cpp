@@ -1,5 +1,5 @@
 #include "narrow/array/kernels.hpp"
-#include "narrow/simd/lanes.hpp"
+#include "narrow/simd/byte_lanes.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
 
@@ -120,6 +120,22 @@ void decode_part(const In* in, float* out, std::size_t begin, std::size_t end, c
   decode_one_by_one(in, out, i, end, p);
 }
 
+// The same by byte operations, where the machine is good at them.
+template <DecodeWay W>
+void decode_byte_part(const uint8_t* in, float* out, size_t begin, size_t end, const DecodePlan& p) noexcept {
+  const Format& f = p.format;
+  const int width = 1 + f.exponent_bits + f.mantissa_bits;
+  const ByteDecoding bytes{static_cast<uint8_t>((1u << (width - 1)) - 1),
+                           static_cast<uint8_t>(p.finite_up_to >> (16 - width)),
+                           static_cast<int8_t>(-(f.mantissa_bits + 1)),
+                           static_cast<int8_t>(7 - f.mantissa_bits),
+                           static_cast<int8_t>(p.justify),
+                           as<float>(static_cast<uint32_t>(254 - f.bias) << 23)};
+  size_t i = begin;
+  for (; i + 16 <= end; i += 16) decode_bytes<W == DecodeWay::byte_finite>(in + i, out + i, bytes);
+  decode_one_by_one(in, out, i, end, p);
+}
+
 template <class In>
 DecodeKernel<In> choose(DecodeWay way) {
   switch (way) {
@@ -131,9 +147,11 @@ DecodeKernel<In> choose(DecodeWay way) {
     case DecodeWay::power: return decode_part<DecodeWay::power, In>;
     case DecodeWay::integer: return decode_part<DecodeWay::integer, In>;
     case DecodeWay::byte_finite:
+      if constexpr (sizeof(In) == 1 && has_byte_lanes) return decode_byte_part<DecodeWay::byte_finite>;
       if constexpr (sizeof(In) == 1) return decode_part<DecodeWay::byte_finite, In>;
       break;
     case DecodeWay::byte_top:
+      if constexpr (sizeof(In) == 1 && has_byte_lanes) return decode_byte_part<DecodeWay::byte_top>;
       if constexpr (sizeof(In) == 1) return decode_part<DecodeWay::byte_top, In>;
       break;
     case DecodeWay::byte_fnuz:

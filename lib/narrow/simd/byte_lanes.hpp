@@ -24,8 +24,9 @@ struct ByteEncoding {
   uint8_t sign;
 };
 
-// False, and nothing is written, where one of the sixteen is Inf or NaN.
-inline bool encode_bytes(const float* in, uint8_t* out, const ByteEncoding& p) noexcept {
+// What comes of Inf and NaN means nothing; tops: the largest exponent fields so far, for is_special.
+template <bool SignOnTop>
+inline void encode_bytes(const float* in, uint8_t* out, const ByteEncoding& p, HalfRow& tops) noexcept {
 #if defined(__ARM_NEON)
   const uint32x4_t field = vdupq_n_u32(0x7F800000), least = vdupq_n_u32(p.min_exponent_bits);
   const float32x4_t lift = vdupq_n_f32(p.lift);
@@ -41,16 +42,54 @@ inline bool encode_bytes(const float* in, uint8_t* out, const ByteEncoding& p) n
   const auto low = [](uint16x8_t a, uint16x8_t b) { return vuzp1q_u16(a, b); };
   const auto high = [](uint16x8_t a, uint16x8_t b) { return vuzp2q_u16(a, b); };
   const uint16x8_t e0 = halves(high, e, 0), e1 = halves(high, e, 2);  // E << 7
-  if (vmaxvq_u16(vmaxq_u16(e0, e1)) >= 0x7F80) [[unlikely]] return false;
+  tops = as<HalfRow>(vmaxq_u16(as<uint16x8_t>(tops), vmaxq_u16(e0, e1)));
   const uint8x16_t quanta = vuzp1q_u8(vreinterpretq_u8_u16(halves(low, sum, 0)), vreinterpretq_u8_u16(halves(low, sum, 2)));
   const uint8x16_t exponent = vsubq_u8(vshrn_high_n_u16(vshrn_n_u16(e0, 7), e1, 7), vdupq_n_u8(p.least));
   const uint8x16_t code = vminq_u8(vqaddq_u8(vqshlq_u8(exponent, vdupq_n_s8(p.mantissa_bits)), quanta), vdupq_n_u8(p.limit));
-  const uint8x16_t tops = vuzp2q_u8(vreinterpretq_u8_u16(halves(high, x, 0)), vreinterpretq_u8_u16(halves(high, x, 2)));
-  vst1q_u8(out, vbslq_u8(vdupq_n_u8(p.sign), vshlq_u8(tops, vdupq_n_s8(p.sign_shift)), code));
-  return true;
+  const uint8x16_t signs = vuzp2q_u8(vreinterpretq_u8_u16(halves(high, x, 0)), vreinterpretq_u8_u16(halves(high, x, 2)));
+  vst1q_u8(out, vbslq_u8(vdupq_n_u8(p.sign), SignOnTop ? signs : vshlq_u8(signs, vdupq_n_s8(p.sign_shift)), code));
+#else
+  (void)in, (void)out, (void)p, (void)tops;
+#endif
+}
+// Whether Inf or NaN was among what was encoded.
+inline bool is_special(HalfRow tops) noexcept {
+#if defined(__ARM_NEON)
+  return vmaxvq_u16(as<uint16x8_t>(tops)) >= 0x7F80;
+#else
+  return tops[0] != 0;
+#endif
+}
+
+
+// Codes to floats. A code's fields are those of the upper sixteen bits of a float, moved; a multiplication by a power of two
+// corrects the bias and makes subnormals normal. Beyond the finite magnitudes the exponent is that of Inf and NaN.
+//   seeeemmm   ->   s 0000eeee mmm0000 ...   * 2^(127 - bias)
+struct ByteDecoding {
+  uint8_t magnitudes;      // mask
+  uint8_t finite_up_to;
+  int8_t to_high, to_low;  // shifts from a magnitude to the two bytes
+  int8_t justify;          // from the sign to bit 7
+  float scale;
+};
+
+template <bool Finite>
+inline void decode_bytes(const uint8_t* in, float* out, const ByteDecoding& p) noexcept {
+#if defined(__ARM_NEON)
+  const uint8x16_t codes = vld1q_u8(in), magnitude = vandq_u8(codes, vdupq_n_u8(p.magnitudes));
+  uint8x16_t high = vshlq_u8(magnitude, vdupq_n_s8(p.to_high));
+  if constexpr (!Finite) high = vorrq_u8(high, vandq_u8(vcgtq_u8(magnitude, vdupq_n_u8(p.finite_up_to)), vdupq_n_u8(0x7F)));
+  const uint8x16_t low = vshlq_u8(magnitude, vdupq_n_s8(p.to_low));
+  high = vbslq_u8(vdupq_n_u8(0x80), vshlq_u8(codes, vdupq_n_s8(p.justify)), high);
+  const uint16x8_t zero = vdupq_n_u16(0);
+  const uint16x8_t first = vreinterpretq_u16_u8(vzip1q_u8(low, high)), second = vreinterpretq_u16_u8(vzip2q_u8(low, high));
+  const float32x4_t scale = vdupq_n_f32(p.scale);
+  vst1q_f32(out, vmulq_f32(vreinterpretq_f32_u16(vzip1q_u16(zero, first)), scale));
+  vst1q_f32(out + 4, vmulq_f32(vreinterpretq_f32_u16(vzip2q_u16(zero, first)), scale));
+  vst1q_f32(out + 8, vmulq_f32(vreinterpretq_f32_u16(vzip1q_u16(zero, second)), scale));
+  vst1q_f32(out + 12, vmulq_f32(vreinterpretq_f32_u16(vzip2q_u16(zero, second)), scale));
 #else
   (void)in, (void)out, (void)p;
-  return false;
 #endif
 }
 
