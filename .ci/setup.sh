@@ -27,12 +27,17 @@ test_packages="
   locales=path:/usr/share/i18n/locales/tr_TR
 "
 
-# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference.
+# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, and the
+# other architecture's compiler with an emulator for its lanes.
 optional_packages="
   clang=bin:clang++
   python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
   doxygen=bin:doxygen
 "
+case "$(uname -m)" in
+  aarch64) optional_packages="$optional_packages g++-x86-64-linux-gnu=bin:x86_64-linux-gnu-g++ qemu-user=bin:qemu-x86_64" ;;
+  x86_64) optional_packages="$optional_packages g++-aarch64-linux-gnu=bin:aarch64-linux-gnu-g++ qemu-user=bin:qemu-aarch64" ;;
+esac
 
 is_there() {
   case "$1" in

@@ -17,6 +17,7 @@
 #include "cli/terminal.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/base/random.hpp"
+#include "narrow/simd/target.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -201,6 +202,7 @@ Json to_json(const BenchRow& r) {
   row["unit"] = r.unit;
   row["ratio"] = json_number(r.ratio);
   row["ratio_to"] = r.ratio_to;
+  row["instructions"] = narrow::simd::name_of(narrow::simd::current_target());
   return row;
 }
 
@@ -257,6 +259,9 @@ int run(const Options& options) {
   if (!products.empty()) show(to_table(products, "GMAC/s", "of Eigen"));
   if (!steps.empty() && !(rows.empty() && files.empty() && products.empty())) print("\n");
   if (!steps.empty()) show(to_table(steps, "GMAC/s", "of Eigen, then of fp32"));
+  std::string here;
+  for (const auto target : narrow::simd::targets_here()) here += (here.empty() ? "" : ", ") + std::string(narrow::simd::name_of(target));
+  print("\ninstruction set: " + std::string(narrow::simd::name_of(narrow::simd::current_target())) + " (this CPU has " + here + "; NARROW_SIMD=NAME chooses)\n");
   return 0;
 }
 
@@ -281,6 +286,6 @@ Action declare(Arguments& arguments) {
 
 const Command bench_command{"bench",
                             "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
-                            "narrow bench --quick --kernel histogram", of_bench::declare};
+                            "narrow bench --quick --kernel histogram\n  NARROW_SIMD=avx2 narrow bench --quick --kernel round   another instruction set than the best", of_bench::declare};
 
 }  // namespace app

@@ -8,6 +8,7 @@
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "narrow/simd/target.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/new_file.hpp"
 
@@ -67,6 +68,7 @@ void set_signals() {
 int main(int argc, char** argv) {
   set_signals();
   try {
+    (void)narrow::simd::current_target();  // NARROW_SIMD may name none
     return app::finish_output(app::run_command_line(argc, argv));
   } catch (const std::bad_alloc&) {
     app::complain(short_of_memory);

@@ -10,7 +10,7 @@
 
 TEST_CASE("gemm: the fast path gives the bits of dot() for every arithmetic") {
   const auto models = test::distinct_models();
-  const std::uint64_t each = test::scaled(NARROW_DOT_COUNT, 10000);
+  const std::uint64_t each = test::scaled(NARROW_DOT_COUNT, 1000);
   std::vector<test::Mismatches> wrong(models.size());
   std::atomic<std::uint64_t> done{0};
   const auto start = std::chrono::steady_clock::now();
@@ -24,9 +24,10 @@ TEST_CASE("gemm: the fast path gives the bits of dot() for every arithmetic") {
   MESSAGE(models.size() << " arithmetics, " << done.load() << " dot products, " << seconds << " s");
 }
 
-TEST_CASE("gemm: every instruction set of this machine gives the bits of dot()") {
+TEST_CASE("gemm: every other instruction set of this machine gives the bits of dot()") {
   const narrow::simd::Target chosen = narrow::simd::current_target();
   for (const narrow::simd::Target target : narrow::simd::targets_here()) {
+    if (target == chosen) continue;  // that is the test above
     narrow::simd::use_target(target);
     const auto models = test::distinct_models();
     std::vector<test::Mismatches> wrong(models.size());

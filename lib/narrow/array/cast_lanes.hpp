@@ -191,7 +191,7 @@ WordLanes cast_lanes(WordLanes x, const RoundPlan& p, const RandomLanes& random)
 // Vectors that share one look for specials and keep the pipes busy while each waits for its additions: as many as the
 // registers hold, fewer for the longer kernels.
 constexpr int vectors_for(Way way, Rounding rounding, Finish finish) noexcept {
-  return rounding == Rounding::stochastic || (finish == Finish::full && way != Way::power) ? 4 : 8;
+  return rounding == Rounding::stochastic || rounding == Rounding::nearest_to_zero || (finish == Finish::full && way != Way::power) ? 4 : 8;
 }
 
 // The random words of a block, the bits that count moved to the top.
@@ -214,8 +214,10 @@ bool has_special_lane(const WordLanes (&x)[Vectors]) noexcept {
   return any_above(~least, ~0x007FFFFFu);
 }
 
+// Blocks from `begin` on up to one with specials or to the last whole one; returns where it ends. A function of its own: what
+// is called on the way would push the constants out of their registers.
 template <class Out, Way W, Rounding R, Finish F>
-void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJob& job) noexcept {
+[[gnu::noinline]] size_t cast_blocks(const float* in, Out* out, size_t begin, size_t end, const CastJob& job) noexcept {
   constexpr bool value = std::is_same_v<Out, float>;
   constexpr int block_vectors = vectors_for(W, R, F);
   constexpr size_t block_size = static_cast<size_t>(block_vectors * lane_count);
@@ -225,10 +227,8 @@ void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJo
   for (; i + block_size <= end; i += block_size) {
     WordLanes x[block_vectors];
     for (int k = 0; k < block_vectors; ++k) x[k] = load(in + i + k * lane_count);
-    if (has_special_lane<W, R, block_vectors>(x)) [[unlikely]] {
-      cast_one_by_one(in, out, i, i + block_size, job);
-      continue;
-    }
+    ask_ahead(in + i, block_size * sizeof(float)), ask_ahead(out + i, block_size * sizeof(Out));
+    if (has_special_lane<W, R, block_vectors>(x)) [[unlikely]] break;
     if constexpr (W == Way::half) {
       for (int k = 0; k < block_vectors; ++k) {
         const HalfLanes half = to_half(F == Finish::clamped ? clamp(x[k], plan.clamp_word, plan.clamp_word) : x[k]);
@@ -246,7 +246,21 @@ void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJo
       else store_narrow(out + i + k * lane_count, result + k);
     }
   }
-  cast_one_by_one(in, out, i, end, job);
+  return i;
+}
+
+template <class Out, Way W, Rounding R, Finish F>
+void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJob& job) noexcept {
+  constexpr size_t block_size = static_cast<size_t>(vectors_for(W, R, F) * lane_count);
+  size_t i = begin + ahead_of_lines(out + begin, end - begin);
+  cast_one_by_one(in, out, begin, i, job);
+  for (;;) {
+    i = cast_blocks<Out, W, R, F>(in, out, i, end, job);
+    const size_t stop = i + block_size < end ? i + block_size : end;  // a block with specials, or the tail
+    cast_one_by_one(in, out, i, stop, job);
+    if (stop == end) return;
+    i = stop;
+  }
 }
 
 // The cast to one byte that is used most: to nearest even, clamped, by byte operations. Four rows share one look for

@@ -80,12 +80,14 @@ inline WordLanes decode_integer(WordLanes x, const DecodePlan& p) noexcept {
   return as_words(__builtin_convertvector(value, FloatLanes) * (FloatLanes{} + p.scale));
 }
 
+// Blocks from `begin` on up to one for the scalar function or to the last whole one; returns where it ends.
 template <DecodeWay W, class In>
-void decode_part(const In* in, float* out, std::size_t begin, std::size_t end, const DecodePlan& plan) noexcept {
+[[gnu::noinline]] size_t decode_blocks(const In* in, float* out, size_t begin, size_t end, const DecodePlan& plan) noexcept {
   const DecodePlan p = plan;
-  constexpr std::size_t block = 4 * lane_count;
-  std::size_t i = begin;
+  constexpr size_t block = 4 * lane_count;
+  size_t i = begin;
   for (; i + block <= end; i += block) {
+    ask_ahead(in + i, block * sizeof(In)), ask_ahead(out + i, block * sizeof(float));
     if constexpr (is_byte(W) && sizeof(In) == 1) {
       decode_by_half<W>(in + i, out + i, p);
       continue;
@@ -105,10 +107,7 @@ void decode_part(const In* in, float* out, std::size_t begin, std::size_t end, c
     load_justified(in + i, x, p.justify);
     if constexpr (W == DecodeWay::inf_nan || W == DecodeWay::word) {
       const WordLanes top = larger(larger(magnitude(x[0]), magnitude(x[1])), larger(magnitude(x[2]), magnitude(x[3])));
-      if (any_above(top, p.scalar_above)) [[unlikely]] {
-        decode_one_by_one(in, out, i, i + block, p);
-        continue;
-      }
+      if (any_above(top, p.scalar_above)) [[unlikely]] break;
     }
     for (WordLanes& word : x) {
       if constexpr (is_scaled(W)) word = decode_scaled<W>(word, p);
@@ -117,7 +116,21 @@ void decode_part(const In* in, float* out, std::size_t begin, std::size_t end, c
     }
     for (int k = 0; k < 4; ++k) store(out + i + k * lane_count, x[k]);
   }
-  decode_one_by_one(in, out, i, end, p);
+  return i;
+}
+
+template <DecodeWay W, class In>
+void decode_part(const In* in, float* out, size_t begin, size_t end, const DecodePlan& p) noexcept {
+  constexpr size_t block = 4 * lane_count;
+  size_t i = begin + ahead_of_lines(out + begin, end - begin);
+  decode_one_by_one(in, out, begin, i, p);
+  for (;;) {
+    i = decode_blocks<W>(in, out, i, end, p);
+    const size_t stop = i + block < end ? i + block : end;
+    decode_one_by_one(in, out, i, stop, p);
+    if (stop == end) return;
+    i = stop;
+  }
 }
 
 // The same by byte operations, where the machine is good at them.

@@ -58,15 +58,15 @@ struct DecodePlan {
 template <class In>
 using DecodeKernel = void (*)(const In* in, float* out, std::size_t begin, std::size_t end, const DecodePlan& plan) noexcept;
 
-// Sums and counts over a block of at most 1024 floats, a multiple of 8. Eight accumulators by index modulo 8, on every
+// Sums and counts over a block of at most 1024 floats, a multiple of 16. Eight accumulators by index modulo 8, on every
 // machine, so that the sums have the same bits everywhere.
-inline constexpr std::size_t statistics_block = 1024;
+inline constexpr std::size_t statistics_block = 1024, statistics_step = 16;
 
 struct BlockInput {
   std::uint32_t top = 0;      // largest magnitude word, NaN and Inf included
   std::uint32_t least = ~0u;  // smallest non-zero magnitude word; ~0 when there is none
   std::uint64_t zeros = 0;
-  double sum = 0;
+  double sum = 0, squares = 0;
 };
 struct NonFinite {
   std::uint64_t nan = 0, inf = 0;
@@ -127,7 +127,6 @@ struct ArrayKernels {
   void (*scale_clamped)(const float* x, std::size_t n, float factor, float limit, float* out) noexcept;
 
   BlockInput (*scan_block)(const float* x, std::size_t n) noexcept;
-  double (*sum_squares)(const float* x, std::size_t n) noexcept;
   NonFinite (*clear_non_finite)(float* x, std::size_t n) noexcept;  // they become zero, in place
   // Finite data whose scaled magnitude is above the word for its sign, and how many of these have a finite result.
   Beyond (*count_overflow)(const float* s, const float* r, std::size_t n, const std::uint32_t (&last_in_range)[2]) noexcept;

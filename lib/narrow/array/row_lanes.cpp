@@ -2,22 +2,7 @@
 #include "narrow/array/kernels.hpp"
 #include "narrow/simd/lanes.hpp"
 
-namespace narrow::detail {
-
-#if defined(NARROW_LANES_AVX512)
-namespace avx2 {
-#else
-inline namespace NARROW_LANES {
-#endif
-BlockInput scan_block(const float* x, size_t n) noexcept;
-double sum_squares(const float* x, size_t n) noexcept;
-NonFinite clear_non_finite(float* x, size_t n) noexcept;
-Beyond count_overflow(const float* s, const float* r, size_t n, const uint32_t (&last_in_range)[2]) noexcept;
-BlockErrors compare_block(const BlockToCompare& b, Difference difference, bool masked, bool relative) noexcept;
-float largest_relative_error(const float* s, const float* r, size_t n) noexcept;
-}  // namespace avx2
-
-inline namespace NARROW_LANES {
+namespace narrow::detail::inline NARROW_LANES {
 
 CastKernel<float> value_kernel(const CastJob& job);
 CastKernel<uint8_t> code8_kernel(const CastJob& job);
@@ -35,16 +20,16 @@ void scale_clamped(const float* x, size_t n, float factor, float limit, float* o
 void count_specials(SpecialCounts& to, const float* x, size_t n) noexcept;
 uint64_t count_from(uint32_t from, uint32_t sign, const float* x, size_t n) noexcept;
 
-#if defined(NARROW_LANES_AVX512)
-using namespace avx2;
-#endif
+BlockInput scan_block(const float* x, size_t n) noexcept;
+NonFinite clear_non_finite(float* x, size_t n) noexcept;
+Beyond count_overflow(const float* s, const float* r, size_t n, const uint32_t (&last_in_range)[2]) noexcept;
+BlockErrors compare_block(const BlockToCompare& b, Difference difference, bool masked, bool relative) noexcept;
+float largest_relative_error(const float* s, const float* r, size_t n) noexcept;
 
 extern const ArrayKernels array_kernels;
 constexpr ArrayKernels array_kernels{
     has_half_lanes, value_kernel, code8_kernel, code16_kernel, code32_kernel, decode8_kernel, decode16_kernel,
     decode32_kernel, top_word, top_words16, top_words32, cast_scaled16, cast_scaled32, scale_clamped, scan_block,
-    sum_squares, clear_non_finite, count_overflow, compare_block, largest_relative_error, count_specials, count_from};
+    clear_non_finite, count_overflow, compare_block, largest_relative_error, count_specials, count_from};
 
-}  // namespace NARROW_LANES
-
-}  // namespace narrow::detail
+}  // namespace narrow::detail::inline NARROW_LANES

@@ -15,6 +15,7 @@ size_t cast_scaled(const float* in, const float* factors, size_t n, uint8_t* out
   size_t i = 0;
   for (; i + step <= n; i += step) {
     WordLanes x[vectors], result[vectors];
+    ask_ahead(in + i, step * sizeof(float)), ask_ahead(out + i, step);
     for (size_t k = 0; k < vectors; ++k) {
       const size_t at = i + k * lane_count;
       x[k] = as_words(as_float(load(in + at)) * factors[at / Group]);

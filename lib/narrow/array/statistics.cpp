@@ -129,7 +129,7 @@ Measure make_measure(const FormatCast& to, std::uint64_t seed) {
 
 using Floats = std::array<float, statistics_block>;
 
-// A block of the data, all finite, padded with zeros to a multiple of 8; index: of its first element in the data.
+// A block of the data, all finite, padded with zeros to a multiple of 16; index: of its first element in the data.
 struct Block {
   const float* x;
   const float* s;  // scaled
@@ -138,7 +138,6 @@ struct Block {
   std::uint32_t scaled_top;
   std::uint64_t missing;  // elements that were not finite and stand here as zeros
   const float* original;  // before that
-  double squares;         // sum of squares of x
   bool exact_scale;       // s is x times a power of two, and lost nothing
 
   bool may_overflow(const Measure& m) const { return m.always_masked || scaled_top > m.safe_up_to; }
@@ -179,7 +178,7 @@ void add_block(FormatStatistics& out, const Measure& m, const Block& block, doub
   out.not_finite += e.dropped;
   out.compared += block.size - e.dropped - block.missing;
   out.squared_error += e.squared_error;
-  out.signal += masked ? e.signal : block.squares;
+  out.signal += masked ? e.signal : block.input.squares;
   bool one_by_one = !exact_scale;
   if (e.worse) {
     const auto largest_here = static_cast<double>(array_kernels().largest_relative_error(b.s, b.r, b.size));
@@ -201,8 +200,8 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
   out.formats.resize(measures.size());
   alignas(64) Floats x_buffer, s_buffer;
   for (std::size_t i = begin; i < end; i += statistics_block) {
-    Block b{data + i, nullptr, std::min(statistics_block, end - i), 0, first + i, {}, 0, 0, data + i, 0, true};
-    b.padded = (b.size + 7) / 8 * 8;
+    Block b{data + i, nullptr, std::min(statistics_block, end - i), 0, first + i, {}, 0, 0, data + i, true};
+    b.padded = (b.size + statistics_step - 1) / statistics_step * statistics_step;
     const auto copy = [&] {
       std::copy_n(data + i, b.size, x_buffer.data());
       std::fill(x_buffer.begin() + static_cast<std::ptrdiff_t>(b.size), x_buffer.begin() + static_cast<std::ptrdiff_t>(b.padded), 0.0f);
@@ -235,8 +234,6 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
       int exponent = 0;
       b.exact_scale = std::frexp(scale, &exponent) == 0.5f && least >= 0x1p-126f && b.scaled_top < 0x7F800000;
     }
-    if (std::any_of(measures.begin(), measures.end(), [&](const Measure& m) { return !b.is_masked(m); }))
-      b.squares = array_kernels().sum_squares(b.x, b.padded);
     const double inverse = 1 / static_cast<double>(scale);
     for (std::size_t k = 0; k < measures.size(); ++k) add_block(out.formats[k], measures[k], b, inverse);
   }

@@ -1,41 +1,26 @@
-// Eight accumulators by index modulo 8, whatever the width of a register: the sums have the same bits everywhere. With
-// AVX-512 the row of AVX2 serves: two of its registers are the accumulators.
+// Eight accumulators by index modulo 8, whatever the width of a register: the sums have the same bits everywhere.
 #include "narrow/array/kernels.hpp"
 #include "narrow/simd/lanes.hpp"
-
-#if !defined(NARROW_LANES_AVX512)
 
 namespace narrow::detail::inline NARROW_LANES {
 
 namespace {
 
-constexpr int group_vectors = 8 / lane_count;
-constexpr int group_registers = 64 / lane_bytes;
+// A step is 16 elements: two rounds of the accumulators, and one register at least.
+constexpr size_t step = statistics_step;
+constexpr int step_vectors = static_cast<int>(step) / lane_count;
+constexpr int sum_registers = 64 / lane_bytes;
 
-// Written out by the compiler: an array of accumulators is not always kept in registers.
-struct DoubleGroup {
-  DoubleLanes part[group_registers] = {};
+// The accumulators. Vector v of a step, widened to doubles, belongs to registers 2 v and 2 v + 1, counted around.
+struct Sums {
+  DoubleLanes part[sum_registers] = {};
 
-  void add(const DoubleGroup& d) noexcept {
-#pragma GCC unroll 4
-    for (int k = 0; k < group_registers; ++k) part[k] += d.part[k];
-  }
-  void add_squares(const DoubleGroup& d) noexcept {
-#pragma GCC unroll 4
-    for (int k = 0; k < group_registers; ++k) part[k] += d.part[k] * d.part[k];
-  }
+  DoubleLanes& of(int v, int half) noexcept { return part[(2 * v + half) % sum_registers]; }
+  void add(int v, const DoubleLanes (&d)[2]) noexcept { of(v, 0) += d[0], of(v, 1) += d[1]; }
+  void add_squares(int v, const DoubleLanes (&d)[2]) noexcept { of(v, 0) += d[0] * d[0], of(v, 1) += d[1] * d[1]; }
   // For doubles that are floats: their squares have 48 bits and are exact, so one rounding or two is the same.
-  void add_float_squares(const DoubleGroup& d) noexcept {
-#pragma GCC unroll 4
-    for (int k = 0; k < group_registers; ++k) part[k] = add_product(part[k], d.part[k], d.part[k]);
-  }
-  void subtract(const DoubleGroup& d) noexcept {
-#pragma GCC unroll 4
-    for (int k = 0; k < group_registers; ++k) part[k] -= d.part[k];
-  }
-  void scale(double factor) noexcept {
-#pragma GCC unroll 4
-    for (int k = 0; k < group_registers; ++k) part[k] *= factor;
+  void add_float_squares(int v, const DoubleLanes (&d)[2]) noexcept {
+    of(v, 0) = add_product(of(v, 0), d[0], d[0]), of(v, 1) = add_product(of(v, 1), d[1], d[1]);
   }
 
   // A fixed tree: ((0 + 2) + (4 + 6)) + ((1 + 3) + (5 + 7)).
@@ -46,41 +31,30 @@ struct DoubleGroup {
   }
 };
 
-// Eight floats as doubles.
-inline DoubleGroup widened(const WordLanes (&x)[group_vectors]) noexcept {
-  DoubleGroup d;
-#pragma GCC unroll 4
-  for (int v = 0; v < group_vectors; ++v) {
-    DoubleLanes parts[2];
-    widen(x[v], parts);
-    d.part[2 * v] = parts[0], d.part[2 * v + 1] = parts[1];
-  }
-  return d;
-}
-
 inline uint64_t total_count(WordLanes negative_counts) noexcept {
   uint64_t sum = 0;
   for (int k = 0; k < lane_count; ++k) sum += 0u - negative_counts[k];
   return sum;
 }
 
-
 }  // namespace
 
 BlockInput scan_block(const float* x, size_t n) noexcept {
   WordLanes top{}, least = splat(~0u), zeros{};
-  DoubleGroup sum;
-  for (size_t i = 0; i < n; i += 8) {
-    WordLanes word[group_vectors];
-    for (int v = 0; v < group_vectors; ++v) {
-      word[v] = load(x + i + static_cast<size_t>(v * lane_count));
-      const WordLanes a = magnitude(word[v]);
+  Sums sum, squares;
+  for (size_t i = 0; i < n; i += step) {
+#pragma GCC unroll 4
+    for (int v = 0; v < step_vectors; ++v) {
+      const WordLanes word = load(x + i + static_cast<size_t>(v * lane_count)), a = magnitude(word);
       top = larger(top, a);
       // One less turns zero into the largest word of all, so that the smallest of the rest remains.
       least = lesser_unsigned(least, a - 1);
       zeros += as<WordLanes>(a == 0);
+      DoubleLanes d[2];
+      widen(word, d);
+      sum.add(v, d);
+      squares.add_float_squares(v, d);
     }
-    sum.add(widened(word));
   }
   BlockInput b;
   for (int k = 0; k < lane_count; ++k) {
@@ -88,18 +62,8 @@ BlockInput scan_block(const float* x, size_t n) noexcept {
     b.least = least[k] < b.least - 1 ? least[k] + 1 : b.least;
   }
   b.zeros = total_count(zeros);
-  b.sum = sum.total();
+  b.sum = sum.total(), b.squares = squares.total();
   return b;
-}
-
-double sum_squares(const float* x, size_t n) noexcept {
-  DoubleGroup squares;
-  for (size_t i = 0; i < n; i += 8) {
-    WordLanes word[group_vectors];
-    for (int v = 0; v < group_vectors; ++v) word[v] = load(x + i + static_cast<size_t>(v * lane_count));
-    squares.add_float_squares(widened(word));
-  }
-  return squares.total();
 }
 
 NonFinite clear_non_finite(float* x, size_t n) noexcept {
@@ -129,10 +93,11 @@ Beyond count_overflow(const float* s, const float* r, size_t n, const uint32_t (
 template <Difference D, bool Masked, bool Relative>
 BlockErrors compare(const BlockToCompare& b) noexcept {
   WordLanes zeros{}, low{}, worse{}, kept{};
-  DoubleGroup errors, signal;
-  for (size_t i = 0; i < b.size; i += 8) {
-    WordLanes xs[group_vectors], rs[group_vectors];
-    for (int v = 0; v < group_vectors; ++v) {
+  Sums errors, signal;
+  for (size_t i = 0; i < b.size; i += step) {
+    __builtin_prefetch(b.s + i + statistics_block);  // the next block, while the memory is idle
+#pragma GCC unroll 4
+    for (int v = 0; v < step_vectors; ++v) {
       const size_t at = i + static_cast<size_t>(v * lane_count);
       WordLanes sw = load(b.s + at), rw = load(b.r + at), xw = D == Difference::exact ? sw : load(b.x + at);
       zeros += as<WordLanes>(as_float(rw) == 0.0f);
@@ -144,17 +109,18 @@ BlockErrors compare(const BlockToCompare& b) noexcept {
       }
       const WordLanes error = as_words(as_float(rw) - as_float(sw));
       if constexpr (Relative) worse |= above(as_float(magnitude(error)), as_float(magnitude(sw)) * b.relative);
-      xs[v] = xw, rs[v] = D == Difference::exact ? error : rw;
+      DoubleLanes x[2], d[2];
+      if constexpr (Masked || D == Difference::general) widen(xw, x);
+      if constexpr (D == Difference::exact) {
+        widen(error, d);
+        errors.add_float_squares(v, d);
+      } else {
+        widen(rw, d);
+        d[0] = d[0] * b.inverse - x[0], d[1] = d[1] * b.inverse - x[1];
+        errors.add_squares(v, d);
+      }
+      if constexpr (Masked) signal.add_float_squares(v, x);
     }
-    __builtin_prefetch(b.s + i + statistics_block);  // the next block, while the memory is idle
-    DoubleGroup error = widened(rs);
-    if constexpr (D == Difference::general) {
-      error.scale(b.inverse);
-      error.subtract(widened(xs));
-    }
-    if constexpr (D == Difference::exact) errors.add_float_squares(error);
-    else errors.add_squares(error);
-    if constexpr (Masked) signal.add_float_squares(widened(xs));
   }
   const double unit = D == Difference::exact ? b.inverse * b.inverse : 1;
   const uint64_t dropped = Masked ? b.size - total_count(kept) : 0;
@@ -184,4 +150,3 @@ BlockErrors compare_block(const BlockToCompare& b, Difference difference, bool m
 
 }  // namespace narrow::detail::inline NARROW_LANES
 
-#endif

@@ -15,22 +15,7 @@ constexpr int vectors = columns / lane_count;
 constexpr int rows_at_once = lane_count == 16 ? 4 : lane_count == 8 ? 2 : 1;
 
 // Exponents of sixteen columns as words.
-inline void widen_exponents(const int8_t (&narrow)[columns], IntLanes (&out)[vectors]) {
-#if defined(NARROW_LANES_AVX2) || defined(NARROW_LANES_AVX512)
-  using Part = Lanes<int8_t, lane_count>;
-  for (int v = 0; v < vectors; ++v) out[v] = __builtin_convertvector(load_as<Part>(narrow + v * lane_count), IntLanes);
-#else  // by way of 16 bits: no machine has vectors of four bytes
-  using Part = Lanes<int8_t, 8>;
-  using Row = Lanes<int16_t, 8>;
-  using Half = Lanes<int16_t, 4>;
-  for (int v = 0; v < vectors; v += 2) {
-    const Row row = __builtin_convertvector(load_as<Part>(narrow + 4 * v), Row);
-    Half halves[2];
-    __builtin_memcpy(halves, &row, sizeof row);
-    out[v] = __builtin_convertvector(halves[0], IntLanes), out[v + 1] = __builtin_convertvector(halves[1], IntLanes);
-  }
-#endif
-}
+inline void widen_exponents(const int8_t (&narrow)[columns], IntLanes (&out)[vectors]) { widen_bytes(narrow, out); }
 inline void widen_exponents(const int16_t (&narrow)[columns], IntLanes (&out)[vectors]) {
   using Part = Lanes<int16_t, lane_count>;
   for (int v = 0; v < vectors; ++v) out[v] = __builtin_convertvector(load_as<Part>(narrow + v * lane_count), IntLanes);
@@ -217,7 +202,7 @@ struct FusedLanes {
     return infinite;
   }
 
-  bool round_each(const DotModel& m, int r, const int64_t (&quanta)[columns]) {
+  [[gnu::noinline, gnu::cold]] bool round_each(const DotModel& m, int r, const int64_t (&quanta)[columns]) {
     bool infinite = false;
     for (int j = 0; j < columns; ++j) {
       FloatLanes& lanes = acc[r][j / lane_count];
