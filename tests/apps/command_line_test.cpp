@@ -9,6 +9,16 @@ TEST_CASE("apps: the version is that of the build") {
   CHECK(ran.out == "narrow " NARROW_VERSION "\n");
 }
 
+TEST_CASE("apps: NARROW_SIMD that names no instruction set of this machine is refused with those that do") {
+  test::RunOptions options;
+  options.environment = {{"NARROW_SIMD", "mmx\x1B[2J"}};
+  const test::Ran ran = test::narrow({"formats"}, options);
+  CHECK(ran.status == 2);
+  CHECK(ran.out == "");
+  CHECK(contains(ran.err, "NARROW_SIMD='mmx\\x1B[2J': no instruction set of this machine; it has "));
+  CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
+}
+
 TEST_CASE("apps: every help has an example") {
   const test::Ran all = test::narrow({"--help"});
   CHECK(all.status == 0);
