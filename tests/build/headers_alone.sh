@@ -4,7 +4,8 @@
 set -euo pipefail
 compiler=$1 lib=$2 generated=$3
 shift 3
-flags=(-std=c++20 -Wall -Wextra -Werror -ffp-contract=off -fsyntax-only -DFMT_HEADER_ONLY=1 -I"$lib" -I"$generated")
+flags=(-std=c++20 -Wall -Wextra -Werror -ffp-contract=off -fsyntax-only -DFMT_HEADER_ONLY=1 -DNARROW_LANES=alone
+       -I"$lib" -I"$generated")
 for folder in "$@"; do
   # /usr/include is there anyway, and naming it would put it before the compiler's own headers.
   if [ -d "$folder" ] && [ "$folder" != /usr/include ]; then flags+=(-isystem "$folder"); fi
