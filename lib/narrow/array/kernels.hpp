@@ -115,16 +115,16 @@ struct ArrayKernels {
   DecodeKernel<std::uint16_t> (*decode16)(DecodeWay);
   DecodeKernel<std::uint32_t> (*decode32)(DecodeWay);
 
-  // The word of the largest magnitude of all, and of each group of 16 or 32; NaN is above Inf and Inf above all others.
-  std::uint32_t (*top_word)(const float* x, std::size_t n) noexcept;
+  // The word of the largest magnitude of each of the blocks, of any size, of 16 and of 32; NaN is above Inf and Inf above all others.
+  void (*top_words)(const float* x, std::size_t blocks, std::size_t size, std::uint32_t* tops) noexcept;
   void (*top_words16)(const float* in, std::size_t groups, std::uint32_t* tops) noexcept;
   void (*top_words32)(const float* in, std::size_t groups, std::uint32_t* tops) noexcept;
   // out[i] = code of in[i] * factors[i / group], for as many of the first n as fill whole vectors; returns how many.
   // No product may be NaN; an infinite one is clamped like any other that is too large.
   std::size_t (*cast_scaled16)(const float* in, const float* factors, std::size_t n, std::uint8_t* out, const RoundPlan&) noexcept;
   std::size_t (*cast_scaled32)(const float* in, const float* factors, std::size_t n, std::uint8_t* out, const RoundPlan&) noexcept;
-  // out[i] = x[i] * factor, cut to [-limit, limit]; NaN stays.
-  void (*scale_clamped)(const float* x, std::size_t n, float factor, float limit, float* out) noexcept;
+  // out[i] = x[i] * factors[i / size], cut to [-limit, limit]; NaN stays.
+  void (*scale_clamped)(const float* x, std::size_t blocks, std::size_t size, const float* factors, float limit, float* out) noexcept;
 
   BlockInput (*scan_block)(const float* x, std::size_t n) noexcept;
   NonFinite (*clear_non_finite)(float* x, std::size_t n) noexcept;  // they become zero, in place

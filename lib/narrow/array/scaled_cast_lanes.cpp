@@ -29,7 +29,7 @@ size_t cast_scaled(const float* in, const float* factors, size_t n, uint8_t* out
 }
 
 template <size_t Group>
-void top_words(const float* in, size_t groups, uint32_t* tops) noexcept {
+void top_words_of(const float* in, size_t groups, uint32_t* tops) noexcept {
   static_assert(Group % lane_count == 0);
   constexpr size_t together = 64;
   uint32_t lanes[together * lane_count];
@@ -51,8 +51,8 @@ void top_words(const float* in, size_t groups, uint32_t* tops) noexcept {
 
 }  // namespace
 
-void top_words16(const float* in, size_t groups, uint32_t* tops) noexcept { top_words<16>(in, groups, tops); }
-void top_words32(const float* in, size_t groups, uint32_t* tops) noexcept { top_words<32>(in, groups, tops); }
+void top_words16(const float* in, size_t groups, uint32_t* tops) noexcept { top_words_of<16>(in, groups, tops); }
+void top_words32(const float* in, size_t groups, uint32_t* tops) noexcept { top_words_of<32>(in, groups, tops); }
 size_t cast_scaled16(const float* in, const float* factors, size_t n, uint8_t* out, const RoundPlan& plan) noexcept {
   return cast_scaled<16>(in, factors, n, out, plan);
 }
@@ -60,26 +60,31 @@ size_t cast_scaled32(const float* in, const float* factors, size_t n, uint8_t* o
   return cast_scaled<32>(in, factors, n, out, plan);
 }
 
-uint32_t top_word(const float* x, size_t n) noexcept {
-  WordLanes tops{};
-  size_t i = 0;
-  for (; i + lane_count <= n; i += lane_count) tops = larger(tops, magnitude(load(x + i)));
-  uint32_t top = largest_lane(tops);
-  for (; i < n; ++i) {
-    const uint32_t a = as<uint32_t>(x[i]) & 0x7FFFFFFFu;
-    top = a > top ? a : top;
+void top_words(const float* x, size_t blocks, size_t size, uint32_t* tops) noexcept {
+  for (size_t b = 0; b < blocks; ++b, x += size) {
+    WordLanes lanes{};
+    size_t i = 0;
+    for (; i + lane_count <= size; i += lane_count) lanes = larger(lanes, magnitude(load(x + i)));
+    uint32_t top = largest_lane(lanes);
+    for (; i < size; ++i) {
+      const uint32_t a = as<uint32_t>(x[i]) & 0x7FFFFFFFu;
+      top = a > top ? a : top;
+    }
+    tops[b] = top;
   }
-  return top;
 }
 
-void scale_clamped(const float* x, size_t n, float factor, float limit, float* out) noexcept {
+void scale_clamped(const float* x, size_t blocks, size_t size, const float* factors, float limit, float* out) noexcept {
   const auto limit_word = as<uint32_t>(limit);
-  size_t i = 0;
-  for (; i + lane_count <= n; i += lane_count)
-    store(out + i, clamp(as_words(as_float(load(x + i)) * factor), limit_word, limit_word));
-  for (; i < n; ++i) {
-    const float v = x[i] * factor, cut = v > limit ? limit : v;
-    out[i] = cut < -limit ? -limit : cut;
+  for (size_t b = 0; b < blocks; ++b, x += size, out += size) {
+    const float factor = factors[b];
+    size_t i = 0;
+    for (; i + lane_count <= size; i += lane_count)
+      store(out + i, clamp(as_words(as_float(load(x + i)) * factor), limit_word, limit_word));
+    for (; i < size; ++i) {
+      const float v = x[i] * factor, cut = v > limit ? limit : v;
+      out[i] = cut < -limit ? -limit : cut;
+    }
   }
 }
 

@@ -32,15 +32,25 @@ struct Grid {
 
 inline constexpr std::uint32_t inf_word = 0x7F800000;
 
-// As block_amax_of.
-inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
-  const std::uint32_t top = array_kernels().top_word(x, n);
-  return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
-}
-
 // Scaled values wait here for the cast kernel: within the first cache, a multiple of every common block.
 inline constexpr std::size_t encoder_buffer = 4096;
 using EncoderBuffer = std::array<float, encoder_buffer>;
+
+// As block_amax_of, for blocks side by side; at most as many as fill the buffer.
+inline void amaxes_of(const float* x, std::size_t blocks, std::size_t size, ScaleRule rule, float* amaxes) noexcept {
+  std::uint32_t tops[encoder_buffer];
+  const ArrayKernels& kernels = array_kernels();
+  if (size == 32) kernels.top_words32(x, blocks, tops);
+  else if (size == 16) kernels.top_words16(x, blocks, tops);
+  else kernels.top_words(x, blocks, size, tops);
+  for (std::size_t b = 0; b < blocks; ++b)
+    amaxes[b] = tops[b] <= inf_word ? std::bit_cast<float>(tops[b]) : block_amax_of({x + b * size, size}, rule);
+}
+inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
+  std::uint32_t top = 0;
+  array_kernels().top_words(x, 1, n, &top);
+  return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
+}
 
 // What one call needs besides the data.
 class BlockEncoder {
@@ -90,12 +100,13 @@ class BlockEncoder {
     }
   }
 
-  // out[i] = what is cast to the element format, as scaled_element. NVFP4 is clamped too, as its saturating cast would
+  // out[i] = what is cast to the element format, as scaled_element, for blocks side by side. NVFP4 is clamped too, as its saturating cast would
   // do by itself: a block with the scale 0 is multiplied by the largest float, and Inf would leave the lanes of the
   // kernel.
-  void scale_into(const float* x, std::size_t n, float encode, float* out) const noexcept {
-    if (clamps_) return array_kernels().scale_clamped(x, n, encode, scaling_.element.largest, out);
-    for (std::size_t i = 0; i < n; ++i) out[i] = x[i] * encode;
+  void scale_into(const float* x, std::size_t blocks, std::size_t size, const float* factors, float* out) const noexcept {
+    if (clamps_) return array_kernels().scale_clamped(x, blocks, size, factors, scaling_.element.largest, out);
+    for (std::size_t b = 0; b < blocks; ++b)
+      for (std::size_t i = b * size; i < (b + 1) * size; ++i) out[i] = x[i] * factors[b];
   }
 
   // Whole blocks of Size elements side by side in one pass, with their scales. False, and nothing is done, where a NaN
@@ -130,7 +141,7 @@ class BlockEncoder {
   void encode(const float* x, std::size_t n, float factor, std::uint8_t* codes, EncoderBuffer& buffer) const noexcept {
     for (std::size_t i = 0; i < n; i += encoder_buffer) {
       const std::size_t m = std::min(encoder_buffer, n - i);
-      scale_into(x + i, m, factor, buffer.data());
+      scale_into(x + i, 1, m, &factor, buffer.data());
       cast(buffer.data(), m, codes + i);
     }
   }

@@ -54,12 +54,11 @@ void quantise_run(const float* x, std::size_t n, std::size_t any_size, const Blo
       }
     }
     const ScaleRule rule = encoder.format().rule;
-    for (std::size_t b = 0; b < whole; ++b) amaxes[b] = amax_of(x + i + b * block, block, rule);
+    amaxes_of(x + i, whole, block, rule, amaxes.data());
     if (rest != 0) amaxes[whole] = amax_of(x + i + whole * block, rest, rule);
     encoder.scales_of(amaxes.data(), count, scales, factors.data());
-    for (std::size_t b = 0; b < whole; ++b)
-      encoder.scale_into(x + i + b * block, block, factors[b], buffer.data() + b * block);
-    if (rest != 0) encoder.scale_into(x + i + whole * block, rest, factors[whole], buffer.data() + whole * block);
+    encoder.scale_into(x + i, whole, block, factors.data(), buffer.data());
+    if (rest != 0) encoder.scale_into(x + i + whole * block, 1, rest, &factors[whole], buffer.data() + whole * block);
     encoder.cast(buffer.data(), m, codes + i);
     scales += count;
   }
