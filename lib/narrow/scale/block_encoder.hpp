@@ -46,7 +46,7 @@ inline void amaxes_of(const float* x, std::size_t blocks, std::size_t size, Scal
   for (std::size_t b = 0; b < blocks; ++b)
     amaxes[b] = tops[b] <= inf_word ? std::bit_cast<float>(tops[b]) : block_amax_of({x + b * size, size}, rule);
 }
-inline float amax_of(const float* x, std::size_t n, ScaleRule rule) noexcept {
+inline float amax_of(const float* x, std::size_t n, ScaleRule rule) {
   std::uint32_t top = 0;
   array_kernels().top_words(x, 1, n, &top);
   return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
