@@ -13,13 +13,17 @@ else()
   set(narrow_lane_targets plain)
 endif()
 
-# Adds the objects of all instruction sets to a library.
+# Adds the objects of all instruction sets to a library; to one of objects, which cannot hold others', they are beside it:
+# LIBRARY_NAME.
 function(narrow_lanes library)
+  get_target_property(type ${library} TYPE)
   foreach(name ${narrow_lane_targets})
     add_library(${library}_${name} OBJECT ${ARGN})
     target_compile_definitions(${library}_${name} PRIVATE NARROW_LANES=${name})
     target_compile_options(${library}_${name} PRIVATE ${narrow_flags_of_${name}})
     target_link_libraries(${library}_${name} PUBLIC narrow_core PRIVATE $<BUILD_INTERFACE:narrow_flags>)
-    target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_${name}>)
+    if(NOT type STREQUAL "OBJECT_LIBRARY")
+      target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_${name}>)
+    endif()
   endforeach()
 endfunction()

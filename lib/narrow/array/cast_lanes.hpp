@@ -38,7 +38,7 @@ WordLanes anchored(FloatLanes a, FloatLanes c, WordLanes negative, const RandomL
   if constexpr (R == Rounding::stochastic) {
     // rest / quantum * 2^32, exact: 2^55 / c is 2^32 / quantum. Adding the random word carries out with that probability.
     const FloatLanes rest = a - (as_float(cut_word) - c);
-    const FloatLanes per_quantum = as_float(splat((55 + 254) << 23) - as_words(c));
+    const FloatLanes per_quantum = as_float(splat((55u + 254) << 23) - as_words(c));
     const WordLanes fraction = convert_to_words(rest * per_quantum);
     return cut_word - as<WordLanes>(fraction + random.top < fraction);
   }
