@@ -8,14 +8,7 @@ if(NOT COMPILER OR NOT EMULATOR)
   return()
 endif()
 
-function(must)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${text}\nfailed (${status}): ${ARGN}")
-  endif()
-  set(text "${text}" PARENT_SCOPE)
-endfunction()
-
+include(${ROOT}/tests/build/step.cmake)
 if(PART STREQUAL "build")
   # Nothing that is run here unpacks files, so that an archive without members does for zlib. Headers alone: /usr/include
   # itself has those of this architecture, too.
@@ -25,12 +18,12 @@ if(PART STREQUAL "build")
     get_filename_component(name ${header} NAME)
     file(CREATE_LINK /usr/include/${header} ${BUILD}/headers/${name} SYMBOLIC)
   endforeach()
-  must(${CMAKE_COMMAND} -S ${ROOT} -B ${BUILD} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release -DNARROW_UNITY=ON -DNARROW_APPS=OFF
+  step("configure" ${CMAKE_COMMAND} -S ${ROOT} -B ${BUILD} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release -DNARROW_UNITY=ON -DNARROW_APPS=OFF
     -DNARROW_CUDA=OFF -DNARROW_NOTEBOOKS=OFF -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=${OTHER}
     -DCMAKE_CXX_COMPILER=${COMPILER} -DNARROW_HEADERS=${BUILD}/headers -DNARROW_BOOST_INCLUDE=${BUILD}/headers
     -DZLIB_INCLUDE_DIR=${BUILD}/headers -DZLIB_LIBRARY=${BUILD}/libz.a -DNARROW_MPFR_LIBRARY=OFF
     "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--unresolved-symbols=ignore-all,-z,lazy")
-  must(${CMAKE_COMMAND} --build ${BUILD} --parallel 2 --target array_tests scale_tests dot_fast_path_tests)
+  step("build" ${CMAKE_COMMAND} --build ${BUILD} --parallel 2 --target array_tests scale_tests dot_fast_path_tests)
   return()
 endif()
 
@@ -49,7 +42,7 @@ foreach(module array scale dot)
   endif()
   list(JOIN cases_of_${module} "," cases)
   string(TIMESTAMP start "%s")
-  must(${EMULATOR} -L /usr/${OTHER}-linux-gnu -cpu max ${BUILD}/tests/${module}/${program} "--test-case=${cases}")
+  step("${PART}, ${program}" ${EMULATOR} -L /usr/${OTHER}-linux-gnu -cpu max ${BUILD}/tests/${module}/${program} "--test-case=${cases}")
   string(TIMESTAMP end "%s")
   math(EXPR seconds "${end} - ${start}")
   string(REGEX MATCH "test cases: +[1-9][0-9]* [^\n]*" counts "${text}")

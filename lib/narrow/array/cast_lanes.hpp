@@ -6,6 +6,7 @@
 
 #include "narrow/array/kernels.hpp"
 #include "narrow/simd/byte_lanes.hpp"
+#include "narrow/simd/width_lanes.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
 
@@ -251,16 +252,10 @@ template <class Out, Way W, Rounding R, Finish F>
 
 template <class Out, Way W, Rounding R, Finish F>
 void cast_part(const float* in, Out* out, size_t begin, size_t end, const CastJob& job) noexcept {
-  constexpr size_t block_size = static_cast<size_t>(vectors_for(W, R, F) * lane_count);
-  size_t i = begin + ahead_of_lines(out + begin, end - begin);
-  cast_one_by_one(in, out, begin, i, job);
-  for (;;) {
-    i = cast_blocks<Out, W, R, F>(in, out, i, end, job);
-    const size_t stop = i + block_size < end ? i + block_size : end;  // a block with specials, or the tail
-    cast_one_by_one(in, out, i, stop, job);
-    if (stop == end) return;
-    i = stop;
-  }
+  in_blocks(
+      begin, ahead_of_lines(out + begin, end - begin), end, static_cast<size_t>(vectors_for(W, R, F) * lane_count),
+      [&](size_t i) { return cast_blocks<Out, W, R, F>(in, out, i, end, job); },
+      [&](size_t i, size_t stop) { cast_one_by_one(in, out, i, stop, job); });
 }
 
 // The cast to one byte that is used most: to nearest even, clamped, by byte operations. Four rows share one look for

@@ -1,5 +1,6 @@
 #include "narrow/array/kernels.hpp"
 #include "narrow/simd/byte_lanes.hpp"
+#include "narrow/simd/width_lanes.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
 
@@ -121,16 +122,10 @@ template <DecodeWay W, class In>
 
 template <DecodeWay W, class In>
 void decode_part(const In* in, float* out, size_t begin, size_t end, const DecodePlan& p) noexcept {
-  constexpr size_t block = 4 * lane_count;
-  size_t i = begin + ahead_of_lines(out + begin, end - begin);
-  decode_one_by_one(in, out, begin, i, p);
-  for (;;) {
-    i = decode_blocks<W>(in, out, i, end, p);
-    const size_t stop = i + block < end ? i + block : end;
-    decode_one_by_one(in, out, i, stop, p);
-    if (stop == end) return;
-    i = stop;
-  }
+  in_blocks(
+      begin, ahead_of_lines(out + begin, end - begin), end, 4 * lane_count,
+      [&](size_t i) { return decode_blocks<W>(in, out, i, end, p); },
+      [&](size_t i, size_t stop) { decode_one_by_one(in, out, i, stop, p); });
 }
 
 // The same by byte operations, where the machine is good at them.

@@ -1,6 +1,6 @@
 // The row of this instruction set.
 #include "narrow/array/kernels.hpp"
-#include "narrow/simd/lanes.hpp"
+#include "narrow/simd/width_lanes.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
 

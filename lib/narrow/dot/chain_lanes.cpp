@@ -1,7 +1,7 @@
 // Chains whose every operation is rounded: in float as the machine does, or to nearest even in a narrow format, carried in
 // floats. Sixteen columns at once, and rows side by side, because each operation waits for the one before it.
 #include "narrow/dot/kernels.hpp"
-#include "narrow/simd/lanes.hpp"
+#include "narrow/simd/width_lanes.hpp"
 
 namespace narrow::detail {
 
