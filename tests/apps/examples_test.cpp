@@ -1,9 +1,12 @@
 // Every command that a README, a lesson or --help shows runs on the files that data/examples.sh makes, and prints what
 // is shown there. A command in words alone (`narrow train`) is a mention: its help must exist.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
+#include <thread>
 
 #include "program.hpp"
 
@@ -175,15 +178,21 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-void check_all(bool slow) {
-  std::vector<fs::path> readmes{NARROW_ROOT "/README.md", NARROW_ROOT "/notebooks_cpp/README.md",
-                                NARROW_ROOT "/analysis/README.md", NARROW_DATA "/README.md"};
+struct Document {
+  std::string name, text;
+};
+
+std::vector<Document> documents() {
+  std::vector<Document> found;
+  const auto add = [&](const fs::path& path) { found.push_back({path.string(), read_text(path)}); };
+  for (const char* path : {NARROW_ROOT "/README.md", NARROW_ROOT "/notebooks_cpp/README.md",
+                           NARROW_ROOT "/analysis/README.md", NARROW_DATA "/README.md"})
+    add(path);
   for (const auto& entry : fs::directory_iterator(NARROW_DATA))
-    if (fs::exists(entry.path() / "README.md")) readmes.push_back(entry.path() / "README.md");
-  for (const fs::path& path : readmes) check_document(path.string(), read_text(path), slow);
+    if (fs::exists(entry.path() / "README.md")) add(entry.path() / "README.md");
   for (const auto& entry : fs::directory_iterator(NARROW_ROOT "/notebooks_cpp"))
     if (entry.path().extension() == ".cpp")
-      check_document(entry.path().string(), lesson_text(read_text(entry.path())), slow);
+      found.push_back({entry.path().string(), lesson_text(read_text(entry.path()))});
   // --help of every command ends with an example.
   std::string help;
   for (const std::string& command : command_names()) {
@@ -193,7 +202,22 @@ void check_all(bool slow) {
     CHECK(at != std::string::npos);
     if (at != std::string::npos) help += "    " + text.substr(at + 11, text.find('\n', at + 11) - at - 11) + "\n";
   }
-  check_document("--help", help, slow);
+  found.push_back({"--help", help});
+  return found;
+}
+
+// Documents share no file: on a large machine several at a time, one for two cores, since the program has threads.
+void check_all(bool slow) {
+  const std::vector<Document> all = documents();
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < all.size();) check_document(all[i].name, all[i].text, slow);
+  };
+  std::vector<std::future<void>> workers;
+  for (unsigned n = std::thread::hardware_concurrency() / 2; n > 1; --n)
+    workers.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& worker : workers) worker.get();
 }
 
 }  // namespace

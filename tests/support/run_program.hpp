@@ -41,7 +41,8 @@ struct Channel {
 
 inline Channel open_pipe() {
   std::array<int, 2> ends{-1, -1};
-  return pipe(ends.data()) == 0 ? Channel{ends[0], ends[1]} : Channel{};
+  // Close on exec: a program that another thread starts must not hold this one's end open.
+  return pipe2(ends.data(), O_CLOEXEC) == 0 ? Channel{ends[0], ends[1]} : Channel{};
 }
 
 inline Channel open_terminal() {
