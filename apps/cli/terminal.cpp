@@ -15,6 +15,7 @@ namespace app {
 namespace {
 
 int output_error = 0;  // errno of the first write that failed
+thread_local Captured* captured = nullptr;
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -61,7 +62,10 @@ std::string gated(std::string_view text, int file) {
 
 }  // namespace
 
-bool is_terminal(int file) { return isatty(file) == 1; }
+bool is_terminal(int file) { return captured == nullptr && isatty(file) == 1; }
+
+Captured::Captured() { captured = this; }
+Captured::~Captured() { captured = nullptr; }
 
 bool use_colour(int file) {
   const char* term = std::getenv("TERM");
@@ -82,13 +86,18 @@ std::string paint(std::string_view text, Colour colour, bool enabled) {
 void print(std::string_view text) {
   if (output_error != 0) return;
   const std::string inert = gated(text, 1);
+  if (captured != nullptr) {
+    captured->out += inert;
+    return;
+  }
   errno = 0;
   if (std::fwrite(inert.data(), 1, inert.size(), stdout) != inert.size()) output_error = errno != 0 ? errno : EIO;
 }
 
 void print_error(std::string_view text) {
   const std::string inert = gated(text, 2);
-  std::fwrite(inert.data(), 1, inert.size(), stderr);
+  if (captured != nullptr) captured->err += inert;
+  else std::fwrite(inert.data(), 1, inert.size(), stderr);
 }
 
 void complain(std::string_view message) {

@@ -23,6 +23,17 @@ void print(std::string_view text);        // to standard output
 void print_error(std::string_view text);  // to standard error
 void complain(std::string_view message);  // "narrow: message" on standard error, always one readable line
 
+// While it lives, print() and print_error() of this thread go here, and nothing is a terminal to it.
+class Captured {
+ public:
+  Captured();
+  ~Captured();
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+
+  std::string out, err;
+};
+
 void flush_output();  // what was printed so far goes out
 
 // Flushes. A reader that left is not an error; a full disk is: then it complains and the status becomes 2.

@@ -1,4 +1,6 @@
 // narrow gemm: a matrix product as a machine computes it, and how far it is from the exact one.
+#include "products/gemm.hpp"
+
 #include <cmath>
 #include <memory>
 
@@ -10,7 +12,6 @@
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
-#include "products/product_options.hpp"
 
 namespace app {
 namespace of_gemm {
@@ -23,10 +24,9 @@ using narrow::Format;
 constexpr std::size_t small = 8;  // matrices up to 8x8 are shown in full
 constexpr Format tf32 = narrow::operator""_fmt("tf32", 4);
 
-struct Options {
-  ProductOptions product;
-  std::optional<std::string> output, file;
-  bool round = false, reference = false, json = false;
+struct Options : GemmFlags {
+  std::optional<std::string> file;
+  bool reference = false, json = false;
 };
 
 // What is in D.
@@ -185,37 +185,13 @@ Json to_json(const Result& r) {
 }
 
 int run(const Options& options) {
-  const ProductOptions& p = options.product;
-  if (!p.model)
-    throw narrow::Error("gemm: --model is missing; for example --model hopper.wgmma.f32.f16.f16; see narrow models");
-  const DotModel model = blame("--model", [&] { return choose_model(*p.model); });
-  const narrow::Plan plan = p.plan ? blame("--plan", [&] { return narrow::parse_plan(*p.plan); }) : narrow::Plan{};
-  ProductInputs in;
-  if (options.output) in.options.output = blame("--output", [&] { return choose_code_format(*options.output); });
-  const Format output = in.options.output.value_or(model.accumulator.format);
   if (options.file && !options.file->ends_with(".npy") && !options.file->ends_with(".safetensors"))
     throw narrow::Error("-o: " + narrow::quote(*options.file) + "; give a file that ends in .npy or .safetensors");
-  load_product(p, "gemm", in);
-  fit_matrix(in.a, p.a, model.a, model.name.view(), options.round);
-  fit_matrix(in.b, p.b, model.b, model.name.view(), options.round);
-  if (in.c && in.c->format.is_integer() != model.is_integer())
-    fit_matrix(*in.c, p.c, model.accumulator, model.name.view(), false);
-  if (output.is_integer() && !model.is_integer())
-    throw narrow::Error("--output: " + std::string(model.name.view()) +
-                        " has a floating result; for example --output bf16");
-
-  LoadedMatrix d = make_matrix(in.a.rows, in.b.cols, output, in.items());
-  std::visit(
-      [&](auto& codes) {
-        using U = std::remove_reference_t<decltype(codes[0])>;
-        for (std::size_t n = 0; n < d.items; ++n)
-          narrow::gemm(model, plan, in.a.view(n), in.b.view(n), in.c_view(n),
-                       narrow::MatrixView<U>{codes.data() + n * d.item_step(), d.rows, d.cols}, in.options);
-      },
-      d.codes);
-  Result result{model, plan, in, d, summarise(d), {}, options.file};
-  if (options.reference) result.error = compare(model, plan, in, d);
-  if (options.file) write_matrices(*options.file, {{"D", &d}});
+  Multiplied m;
+  multiply(options, m);
+  Result result{m.model, m.plan, m.in, m.d, summarise(m.d), {}, options.file};
+  if (options.reference) result.error = compare(m.model, m.plan, m.in, m.d);
+  if (options.file) write_matrices(*options.file, {{"D", &m.d}});
   print(options.json ? json_text(to_json(result)) : to_text(result));
   return 0;
 }
@@ -232,6 +208,34 @@ Action declare(Arguments& arguments) {
 }
 
 }  // namespace of_gemm
+
+void multiply(const GemmFlags& flags, Multiplied& m) {
+  const ProductOptions& p = flags.product;
+  if (!p.model)
+    throw narrow::Error("gemm: --model is missing; for example --model hopper.wgmma.f32.f16.f16; see narrow models");
+  m.model = blame("--model", [&] { return choose_model(*p.model); });
+  if (p.plan) m.plan = blame("--plan", [&] { return narrow::parse_plan(*p.plan); });
+  ProductInputs& in = m.in;
+  if (flags.output) in.options.output = blame("--output", [&] { return choose_code_format(*flags.output); });
+  const narrow::Format output = in.options.output.value_or(m.model.accumulator.format);
+  load_product(p, "gemm", in);
+  fit_matrix(in.a, p.a, m.model.a, m.model.name.view(), flags.round);
+  fit_matrix(in.b, p.b, m.model.b, m.model.name.view(), flags.round);
+  if (in.c && in.c->format.is_integer() != m.model.is_integer())
+    fit_matrix(*in.c, p.c, m.model.accumulator, m.model.name.view(), false);
+  if (output.is_integer() && !m.model.is_integer())
+    throw narrow::Error("--output: " + std::string(m.model.name.view()) +
+                        " has a floating result; for example --output bf16");
+  m.d = make_matrix(in.a.rows, in.b.cols, output, in.items());
+  std::visit(
+      [&](auto& codes) {
+        using U = std::remove_reference_t<decltype(codes[0])>;
+        for (std::size_t n = 0; n < m.d.items; ++n)
+          narrow::gemm(m.model, m.plan, in.a.view(n), in.b.view(n), in.c_view(n),
+                       narrow::MatrixView<U>{codes.data() + n * m.d.item_step(), m.d.rows, m.d.cols}, in.options);
+      },
+      m.d.codes);
+}
 
 const Command gemm_command{
     "gemm", "a matrix product as a tensor core computes it, and its error",

@@ -1,5 +1,5 @@
 // narrow validate: which models and plans turned A, B and C into this D, bit for bit; else where and how it differs.
-#include "narrow/dot/validate.hpp"
+#include "products/validate.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,13 @@
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/dot/likelihood.hpp"
+#include "narrow/dot/validate.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "products/failing_vector.hpp"
-#include "products/product_options.hpp"
 #include "products/step_picture.hpp"
 
 namespace app {
@@ -25,12 +25,7 @@ namespace of_validate {
 
 using narrow::ValidateResult;
 
-struct Options {
-  ProductOptions product;
-  MatrixFlags d{"--d", {}, {}, false};
-  std::optional<std::string> vector, gpu, test;
-  bool json = false, verbose = false;
-};
+using Options = ValidateFlags;
 
 // A bar for work whose share of the whole is told now and then, from any thread.
 class ShareProgress {
@@ -339,7 +334,7 @@ narrow::ValidateRequest read_request(const Options& options, const ProductInputs
   return request;
 }
 
-int run(const Options& options) {
+Validated run(const Options& options) {
   const ProductOptions& p = options.product;
   std::optional<narrow::DotModel> model;
   if (p.model) model = blame("--model", [&] { return choose_model(*p.model); });
@@ -382,8 +377,7 @@ int run(const Options& options) {
     if (options.vector) write_file(*options.vector, cpp_program(*report.failing));
   }
   if (options.test && result.telling) write_test(*options.test, *result.telling, in);
-  print(options.json ? json_text(to_json(report)) : to_text(report));
-  return result.exact ? 0 : 1;
+  return {result.exact, to_json(report), to_text(report)};
 }
 
 Action declare(Arguments& arguments) {
@@ -399,11 +393,18 @@ Action declare(Arguments& arguments) {
   arguments.option("--vector", options->vector, "FILE", "write a failing dot product as a C++ program");
   arguments.flag("--verbose", options->verbose,
                  "every plan, every distance, the failing dot product in hex and as C++");
-  arguments.flag("--json", options->json, "print JSON");
-  return [options] { return run(*options); };
+  const auto json = std::make_shared<bool>(false);
+  arguments.flag("--json", *json, "print JSON");
+  return [options, json] {
+    const Validated found = run(*options);
+    print(*json ? json_text(found.json) : found.text);
+    return found.exact ? 0 : 1;
+  };
 }
 
 }  // namespace of_validate
+
+Validated validate_product(const ValidateFlags& flags) { return of_validate::run(flags); }
 
 const Command validate_command{"validate",
                                "which models and plans produced a matrix product, bit for bit; else where it differs",

@@ -1,6 +1,7 @@
 #include "narrow/array/round_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "narrow/array/kernels.hpp"
 #include "narrow/round/round_to.hpp"
@@ -118,14 +119,20 @@ RoundPlan make_plan(const Format& f, const Cast& cast, const ToWord& to_word, st
   return p;
 }
 
-}  // namespace
-
-std::uint32_t last_word_in_range(const Format& f, const Cast& cast, bool negative) {
-  const Cast rounding{.rounding = cast.rounding == Rounding::stochastic ? Rounding::toward_zero : cast.rounding};
-  return last_word([&](std::uint32_t word) { return !overflows(negative ? -from_word(word) : from_word(word), f, rounding); });
+// Small arrays come one after another with the same cast, and a plan takes longer than they do: each thread keeps its
+// last one of a kind.
+struct KeptPlan {
+  Format format;
+  Cast cast;
+  RoundPlan plan;
+};
+template <class Make>
+RoundPlan kept(std::optional<KeptPlan>& last, const Format& f, const Cast& cast, const Make& make) {
+  if (!last || !(last->format == f) || !(last->cast == cast)) last = KeptPlan{f, cast, make()};
+  return last->plan;
 }
 
-RoundPlan value_plan(const Format& f, const Cast& cast) {
+RoundPlan make_value_plan(const Format& f, const Cast& cast) {
   RoundPlan p = make_plan(f, cast, [&](float x) { return std::bit_cast<std::uint32_t>(round_to(x, f, cast, ~0ull)); }, 0);
   p.sign_word = 0x80000000u;
   p.largest_word = std::bit_cast<std::uint32_t>(static_cast<float>(largest(f)));
@@ -134,7 +141,7 @@ RoundPlan value_plan(const Format& f, const Cast& cast) {
   return p;
 }
 
-RoundPlan code_plan(const Format& f, const Cast& cast) {
+RoundPlan make_code_plan(const Format& f, const Cast& cast) {
   RoundPlan p = make_plan(f, cast, [&](float x) { return static_cast<std::uint32_t>(encode(x, f, cast, ~0ull)); },
                           static_cast<std::uint32_t>(f.max_magnitude()));
   p.largest_word = static_cast<std::uint32_t>(f.max_magnitude());
@@ -144,6 +151,22 @@ RoundPlan code_plan(const Format& f, const Cast& cast) {
   if (cast.subnormals == Subnormals::flush_results && f.has_subnormals())
     p.flush_results_below = static_cast<std::uint32_t>(f.mantissa_mask() + 1);
   return p;
+}
+
+}  // namespace
+
+std::uint32_t last_word_in_range(const Format& f, const Cast& cast, bool negative) {
+  const Cast rounding{.rounding = cast.rounding == Rounding::stochastic ? Rounding::toward_zero : cast.rounding};
+  return last_word([&](std::uint32_t word) { return !overflows(negative ? -from_word(word) : from_word(word), f, rounding); });
+}
+
+RoundPlan value_plan(const Format& f, const Cast& cast) {
+  thread_local std::optional<KeptPlan> last;
+  return kept(last, f, cast, [&] { return make_value_plan(f, cast); });
+}
+RoundPlan code_plan(const Format& f, const Cast& cast) {
+  thread_local std::optional<KeptPlan> last;
+  return kept(last, f, cast, [&] { return make_code_plan(f, cast); });
 }
 
 }  // namespace narrow::detail

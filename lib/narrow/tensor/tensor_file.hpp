@@ -46,4 +46,14 @@ Tensor open_tensor(const std::string& file_and_name);
 // The same, split: a colon that is part of an existing file name is not taken for a separator.
 std::pair<std::string, std::string> split_file_and_name(const std::string& file_and_name);
 
+// While it lives, what opens files in this thread finds these by name, before any file: for callers whose tensors lie
+// in memory and whose requests name files.
+class TensorsInMemory {
+ public:
+  explicit TensorsInMemory(std::vector<Tensor> tensors);
+  ~TensorsInMemory();
+  TensorsInMemory(const TensorsInMemory&) = delete;
+  TensorsInMemory& operator=(const TensorsInMemory&) = delete;
+};
+
 }  // namespace narrow

@@ -1,0 +1,286 @@
+// Casts, statistics, histograms and block formats on arrays. Every function that computes lets other threads run.
+#include "narrow/array/array.hpp"
+
+#include "bindings.hpp"
+#include "narrow/scale/quantise.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
+#include "narrow/text/text.hpp"
+#include "options/cast_options.hpp"
+#include "options/format_list.hpp"
+#include "tensors/stats_rows.hpp"
+
+namespace narrow::python {
+namespace {
+
+using Word = std::optional<std::string>;
+
+// A format and how it is reached: made once for the same words, since names take longer to read than small arrays.
+struct Plan {
+  app::ChosenFormat chosen;
+  FormatCast to;
+};
+
+app::CastOptions cast_words(const Word& system, const Word& rounding, const Word& overflow, const Word& subnormals,
+                            std::optional<int> random_bits) {
+  app::CastOptions words;
+  words.system = system, words.rounding = rounding, words.overflow = overflow, words.subnormals = subnormals;
+  if (random_bits) words.random_bits = std::to_string(*random_bits);
+  words.check();
+  return words;
+}
+
+Plan make_plan(const std::string& format, const Word& system, const Word& rounding, const Word& overflow,
+               const Word& subnormals, std::optional<int> random_bits) {
+  Plan plan{app::choose_format(format), {}};
+  plan.to = {plan.chosen.format,
+             cast_words(system, rounding, overflow, subnormals, random_bits).cast_to(plan.chosen.format)};
+  return plan;
+}
+
+// Whether memory order is the same walk through both: C order, or any order without gaps that both share, where the
+// place of an element does not matter (stochastic rounding draws by the index in C order).
+bool same_walk(const InArray& x, const OutArray& out, bool in_order) {
+  if (x.size() == 0) return true;
+  const auto begin = [](const auto& a) { return static_cast<const char*>(static_cast<const void*>(a.data())); };
+  const bool apart = begin(x) + x.nbytes() <= begin(out) || begin(out) + out.nbytes() <= begin(x);
+  if (!apart && !(begin(x) == begin(out) && x.itemsize() == out.itemsize())) return false;
+  if (is_dense(x) && is_dense(out)) return true;
+  if (in_order) return false;
+  std::vector<std::pair<std::int64_t, std::size_t>> steps;
+  for (std::size_t i = 0; i < x.ndim(); ++i) {
+    if (x.shape(i) == 1) continue;
+    if (x.stride(i) != out.stride(i)) return false;
+    steps.emplace_back(x.stride(i), x.shape(i));
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t expected = 1;
+  for (const auto& [stride, size] : steps) {
+    if (stride != expected) return false;
+    expected *= static_cast<std::int64_t>(size);
+  }
+  return true;
+}
+
+void check(const InArray& x, const OutArray& out) {
+  bool same = x.ndim() == out.ndim();
+  for (std::size_t i = 0; same && i < x.ndim(); ++i) same = x.shape(i) == out.shape(i);
+  if (!same) throw Error("out: its shape is not that of the array");
+}
+
+template <class T>
+std::span<const T> read(const InArray& a) {
+  return {static_cast<const T*>(a.data()), a.size()};
+}
+template <class T>
+std::span<T> write(const OutArray& a) {
+  return {static_cast<T*>(a.data()), a.size()};
+}
+
+// Calls body with the elements as float or double.
+template <class Array, class Body>
+void with_floats(const Array& array, const Body& body) {
+  if (array.kind() == 'f') body(float());
+  else if (array.kind() == 'd') body(double());
+  else throw Error("an array of float32 or float64 is needed here");
+}
+// The same as unsigned integers of their width.
+template <class Array, class Body>
+void with_codes(const Array& array, const Body& body) {
+  switch (array.itemsize()) {
+    case 1: return body(std::uint8_t());
+    case 2: return body(std::uint16_t());
+    case 4: return body(std::uint32_t());
+    case 8: return body(std::uint64_t());
+    default: throw Error("codes are integers of 8, 16, 32 or 64 bits");
+  }
+}
+
+// These return false where the layouts do not allow one walk through memory: the caller makes a copy.
+bool round_into(const Plan& plan, const InArray& x, const OutArray& out, std::uint64_t seed) {
+  check(x, out);
+  if (!same_walk(x, out, plan.to.cast.rounding == Rounding::stochastic)) return false;
+  if (x.kind() != out.kind()) throw Error("out: its type is not that of the array");
+  with_floats(x, [&]<class T>(T) {
+    nb::gil_scoped_release release;
+    round_array(read<T>(x), write<T>(out), plan.to.format, plan.to.cast, seed);
+  });
+  return true;
+}
+
+bool encode_into(const Plan& plan, const InArray& x, const OutArray& out, std::uint64_t seed) {
+  check(x, out);
+  if (!same_walk(x, out, plan.to.cast.rounding == Rounding::stochastic)) return false;
+  with_floats(x, [&]<class T>(T) {
+    with_codes(out, [&]<class U>(U) {
+      nb::gil_scoped_release release;
+      encode_array(read<T>(x), plan.to.format, plan.to.cast, write<U>(out), seed);
+    });
+  });
+  return true;
+}
+
+bool decode_into(const Plan& plan, const InArray& codes, const OutArray& out) {
+  check(codes, out);
+  if (!same_walk(codes, out, false)) return false;
+  with_codes(codes, [&]<class U>(U) {
+    with_floats(out, [&]<class T>(T) {
+      nb::gil_scoped_release release;
+      decode_array(read<U>(codes), plan.to.format, write<T>(out));
+    });
+  });
+  return true;
+}
+
+bool convert_into(const Plan& from, const InArray& codes, const Plan& to, const OutArray& out, std::uint64_t seed) {
+  check(codes, out);
+  if (!same_walk(codes, out, to.to.cast.rounding == Rounding::stochastic)) return false;
+  with_codes(codes, [&]<class In>(In) {
+    with_codes(out, [&]<class Out>(Out) {
+      nb::gil_scoped_release release;
+      convert_array<In, Out>(read<In>(codes), from.to.format, write<Out>(out), to.to.format, to.to.cast, seed);
+    });
+  });
+  return true;
+}
+
+// Records with the keys of `narrow stats --json`, in the order of the formats asked for.
+nb::object statistics_of(const InArray& x, const std::string& type, const std::string& name,
+                         const std::vector<std::string>& formats, double scale, const Word& system,
+                         const Word& rounding, const Word& overflow, const Word& subnormals,
+                         std::optional<int> random_bits, std::uint64_t seed) {
+  if (!(scale > 0) || !std::isfinite(scale)) throw Error("scale: a positive finite number is needed");
+  const Tensor tensor = tensor_of(name, x, type);
+  const app::CastOptions words = cast_words(system, rounding, overflow, subnormals, random_bits);
+  std::vector<app::StatsRow> rows;
+  std::vector<ScaledCast> casts;
+  std::vector<std::size_t> of_cast;
+  std::vector<std::optional<BlockFormat>> blocks;
+  for (const std::string& format : formats) {
+    app::StatsRow row;
+    row.tensor = name, row.scale = scale;
+    blocks.emplace_back();
+    if (is_block_format_name(format)) {
+      const app::ChosenBlockFormat chosen = app::choose_block_format(format);
+      row.format = chosen.name, blocks.back() = chosen.format;
+    } else {
+      const app::ChosenFormat chosen = app::choose_format(format);
+      row.format = chosen.name;
+      casts.push_back({{chosen.format, words.cast_to(chosen.format)}, scale});
+      of_cast.push_back(rows.size());
+    }
+    rows.push_back(std::move(row));
+  }
+  {
+    nb::gil_scoped_release release;
+    if (!casts.empty()) {
+      const Statistics all = tensor_statistics(tensor, casts, {seed, 0, {}});
+      for (std::size_t n = 0; n < casts.size(); ++n)
+        rows[of_cast[n]].input = all.input, rows[of_cast[n]].in_format = all.formats[n];
+    }
+    for (std::size_t n = 0; n < rows.size(); ++n) {
+      if (!blocks[n]) continue;
+      const BlockFormatStatistics s = block_tensor_statistics(row_major(tensor), *blocks[n], scale, {});
+      rows[n].input = s.input, rows[n].in_format = s.elements, rows[n].block_scales = s.scales;
+    }
+  }
+  return to_python(app::stats_json(rows));
+}
+
+nb::object signs(const SignCounts& counts) { return nb::make_tuple(counts.negative, counts.positive); }
+
+// The binades of FP32 and what follows from them, beside the extremes that decide the largest scale.
+struct Histogram {
+  ExponentHistogram counts;
+  float low = 0, high = 0;
+
+  explicit Histogram(const InArray& x) {
+    if (x.kind() != 'f' || !is_dense(x)) throw Error("a float32 array without gaps is needed here");
+    nb::gil_scoped_release release;
+    counts = exponent_histogram(read<float>(x));
+    for (const float v : read<float>(x))
+      if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
+  }
+  nb::dict lost(const Plan& plan, double scale) const {
+    int log2 = 0;
+    if (!(scale > 0) || std::frexp(scale, &log2) != 0.5) throw Error("scale: a histogram knows powers of two");
+    const HistogramShares shares = shares_from_histogram(counts, plan.to, log2 - 1);
+    nb::dict record;
+    const auto add = [&](const char* name, const Bounds& b) { record[name] = nb::make_tuple(b.lower, b.upper); };
+    add("underflow", shares.underflow), add("subnormal", shares.subnormal), add("overflow", shares.overflow);
+    return record;
+  }
+  std::optional<double> best_scale(const Plan& plan) const {
+    const auto log2 = loss_scale_log2(counts, low, high, plan.to);
+    return log2 ? std::optional(std::ldexp(1.0, *log2)) : std::nullopt;
+  }
+};
+
+nb::tuple quantise_array(const InArray& x, const std::string& name) {
+  const app::ChosenBlockFormat chosen = app::choose_block_format(name);
+  if (x.kind() != 'f' || x.ndim() != 2 || !is_dense(x))
+    throw Error("a float32 matrix without gaps is needed here");
+  Quantised q;
+  {
+    nb::gil_scoped_release release;
+    q = quantise(read<float>(x), x.shape(0), x.shape(1), chosen.format);
+  }
+  const std::vector<std::size_t> grid{grid_rows(q.format, q.rows), grid_cols(q.format, q.cols)};
+  const bool has_codes = chosen.format.scale.width() == 8;
+  nb::object codes = nb::none();
+  if (has_codes) codes = numpy_of(scale_codes(q.scales, q.format), grid);
+  return nb::make_tuple(numpy_of(std::move(q.codes), {q.rows, q.cols}), numpy_of(std::move(q.scales), grid), codes,
+                        q.tensor_scale, chosen.name);
+}
+
+void dequantise_array(const InArray& codes, const InArray& scales, float tensor_scale, const std::string& name,
+                      const OutArray& out) {
+  const BlockFormat format = app::choose_block_format(name).format;
+  nb::gil_scoped_release release;
+  dequantise_into(read<std::uint8_t>(codes), read<float>(scales), tensor_scale, codes.shape(0), codes.shape(1), format,
+                  write<float>(out));
+}
+
+}  // namespace
+
+void bind_arrays(nb::module_& m) {
+  nb::class_<Plan>(m, "Plan")
+      .def_prop_ro("name", [](const Plan& p) { return p.chosen.name; })
+      .def_prop_ro("bits", [](const Plan& p) { return p.to.format.width(); })
+      .def_prop_ro("has_sign", [](const Plan& p) { return p.to.format.has_sign; })
+      // Whether a format with these bits of exponent and mantissa (IEEE-like) holds every value.
+      .def("fits", [](const Plan& p, const Plan& in) {
+        const Format &f = p.to.format, &g = in.to.format;
+        return f.max_exponent() <= g.max_exponent() && f.min_quantum_exponent() >= g.min_quantum_exponent() &&
+               f.mantissa_bits <= g.mantissa_bits && (g.has_sign || !f.has_sign) &&
+               (g.has_infinity() || !f.has_infinity()) && (g.has_nan() || !f.has_nan());
+      });
+  m.def("plan", &make_plan, nb::arg("format"), nb::arg("cast") = nb::none(), nb::arg("rounding") = nb::none(),
+        nb::arg("overflow") = nb::none(), nb::arg("subnormals") = nb::none(), nb::arg("random_bits") = nb::none());
+  m.def("format_numbers", [](const Plan& p) {  // mantissa bits, and the smallest step
+    return nb::make_tuple(p.to.format.mantissa_bits, std::ldexp(1.0, p.to.format.min_quantum_exponent()));
+  });
+  m.def("round", &round_into);
+  m.def("encode", &encode_into);
+  m.def("decode", &decode_into);
+  m.def("convert", &convert_into);
+  m.def("statistics", &statistics_of, nb::arg("x"), nb::arg("type"), nb::arg("name"), nb::arg("formats"),
+        nb::arg("scale"), nb::arg("cast").none(), nb::arg("rounding").none(), nb::arg("overflow").none(),
+        nb::arg("subnormals").none(), nb::arg("random_bits").none(), nb::arg("seed"));
+  nb::class_<Histogram>(m, "Histogram")
+      .def(nb::init<const InArray&>())
+      .def("lost", &Histogram::lost)
+      .def("best_scale", &Histogram::best_scale)
+      .def("counts", [](const Histogram& h) {
+        nb::dict all;
+        all["zero"] = signs(h.counts.zero), all["subnormal"] = signs(h.counts.subnormal);
+        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e)
+          if (h.counts.binade(e).total() != 0) all[nb::int_(e)] = signs(h.counts.binade(e));
+        all["inf"] = signs(h.counts.inf), all["nan"] = signs(h.counts.nan);
+        return all;
+      });
+  m.def("quantise", &quantise_array);
+  m.def("dequantise", &dequantise_array);
+}
+
+}  // namespace narrow::python

@@ -1,0 +1,90 @@
+// What the parts of the extension module share: arrays of any library as memory, records as Python objects.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "cli/json_value.hpp"
+#include "narrow/tensor/tensor.hpp"
+
+namespace narrow::python {
+
+namespace nb = nanobind;
+
+// The memory of a numpy array, by the buffer protocol: a third of the time that an exchange by DLPack takes. Strides
+// count elements.
+template <bool writable>
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Memory&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  ~Memory() {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+  }
+  bool open(nb::handle array) noexcept {
+    if (PyObject_GetBuffer(array.ptr(), &view_, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO) == 0) return true;
+    PyErr_Clear();
+    view_ = {};
+    return false;
+  }
+  std::conditional_t<writable, void*, const void*> data() const { return view_.buf; }
+  std::size_t nbytes() const { return static_cast<std::size_t>(view_.len); }
+  std::size_t itemsize() const { return static_cast<std::size_t>(view_.itemsize); }
+  std::size_t size() const { return nbytes() / itemsize(); }
+  std::size_t ndim() const { return static_cast<std::size_t>(view_.ndim); }
+  std::size_t shape(std::size_t i) const { return static_cast<std::size_t>(view_.shape[i]); }
+  std::int64_t stride(std::size_t i) const {
+    return view_.strides[i] % view_.itemsize == 0 ? view_.strides[i] / view_.itemsize : std::int64_t{-1} << 62;
+  }
+  char kind() const { return view_.format != nullptr && view_.format[1] == '\0' ? view_.format[0] : '?'; }
+
+ private:
+  Py_buffer view_{};
+};
+using InArray = Memory<false>;
+using OutArray = Memory<true>;
+
+nb::object to_python(const app::Json& value);
+
+// An array as a tensor, in C or Fortran order, of the type that .safetensors names so. The memory stays the caller's.
+Tensor tensor_of(std::string name, const InArray& array, const std::string& type);
+
+// A new numpy array over memory that moves into it.
+template <class T>
+nb::object numpy_of(std::vector<T> values, std::vector<std::size_t> shape) {
+  auto* kept = new std::vector<T>(std::move(values));
+  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner), nb::rv_policy::reference);
+}
+
+// strides as of an array without gaps whose last (or first) index runs fastest
+template <bool writable>
+bool is_dense(const Memory<writable>& array, bool last_fastest = true) {
+  std::int64_t expected = 1;
+  for (std::size_t n = 0; n < array.ndim(); ++n) {
+    const std::size_t i = last_fastest ? array.ndim() - 1 - n : n;
+    if (array.shape(i) != 1 && array.stride(i) != expected) return array.size() == 0;
+    expected *= static_cast<std::int64_t>(array.shape(i));
+  }
+  return true;
+}
+
+void bind_arrays(nb::module_& m);
+void bind_products(nb::module_& m);
+void bind_scaling(nb::module_& m);
+void bind_tensors(nb::module_& m);
+
+}  // namespace narrow::python
+
+template <bool writable>
+struct nanobind::detail::type_caster<narrow::python::Memory<writable>> {
+  NB_TYPE_CASTER(narrow::python::Memory<writable>, const_name("numpy.ndarray"))
+  bool from_python(handle array, std::uint32_t, cleanup_list*) noexcept { return value.open(array); }
+};

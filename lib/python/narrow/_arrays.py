@@ -1,0 +1,176 @@
+"""Arrays of any library as numpy views of the same memory, and back.
+
+What computes sees numpy arrays of float32, float64 or unsigned codes. A torch tensor on the CPU, a jax array and a
+numpy array of ml_dtypes are views of them; what comes in as one library goes out as that library.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _narrow
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+UINT = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+
+# The format that a dtype of numpy, torch or ml_dtypes holds, and what .safetensors calls it (where it has a word).
+DTYPES = {
+    "float64": ("fp64", "F64"), "float32": ("fp32", "F32"), "float16": ("fp16", "F16"), "bfloat16": ("bf16", "BF16"),
+    "float8_e4m3fn": ("e4m3", "F8_E4M3"), "float8_e5m2": ("e5m2", "F8_E5M2"), "float8_e8m0fnu": ("e8m0", "F8_E8M0"),
+    "float8_e4m3fnuz": ("e4m3fnuz", ""), "float8_e5m2fnuz": ("e5m2fnuz", ""),
+    "float8_e4m3b11fnuz": ("e4m3b11fnuz", ""), "float8_e4m3": ("e4m3ieee", ""), "float8_e3m4": ("e3m4", ""),
+    "float6_e2m3fn": ("e2m3", ""), "float6_e3m2fn": ("e3m2", ""), "float4_e2m1fn": ("e2m1", ""),
+}  # fmt: skip
+DTYPE_OF = {row[0]: name for name, row in DTYPES.items()}
+INTEGERS = {
+    "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "bool": "BOOL",
+    "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64",
+}  # fmt: skip
+EXACT_INTEGER = 2**53  # larger ones would be rounded to a double before they are rounded to the format
+
+
+@functools.lru_cache(maxsize=4096)
+def plan(format, cast=None, rounding=None, overflow=None, subnormals=None, random_bits=None) -> _narrow.Plan:
+    """A format and a cast, read once for the same words."""
+    return _narrow.plan(str(format), cast, rounding, overflow, subnormals, random_bits)
+
+
+class Given(NamedTuple):
+    """An argument: its memory, what its elements mean ("" for integers), and where results go."""
+
+    array: np.ndarray
+    format: str
+    library: str  # numpy, torch, jax, ml_dtypes, scalar
+
+    @property
+    def type(self) -> str:
+        name = DTYPE_OF.get(self.format, "")
+        return DTYPES[name][1] if name else INTEGERS[self.array.dtype.name]
+
+
+def _is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _from_torch(x: Any) -> Given:
+    torch = sys.modules["torch"]
+    if x.device.type != "cpu":
+        raise TypeError(f"a tensor on {x.device}: this build computes on the CPU; x.cpu() brings it there")
+    x = x.detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    name = str(x.dtype).removeprefix("torch.")
+    if name in ("float32", "float64") or name in INTEGERS:
+        return Given(x.numpy(), DTYPES[name][0] if name in DTYPES else "", "torch")
+    if name not in DTYPES:
+        raise TypeError(f"torch.{name}: no format of one element a number")
+    view = x.view({1: torch.uint8, 2: torch.int16}[x.element_size()]).numpy()
+    return Given(view.view(UINT[view.itemsize]), DTYPES[name][0], "torch")
+
+
+def _from_numpy(x: np.ndarray, library: str) -> Given:
+    name = x.dtype.name
+    if not x.dtype.isnative:
+        x = x.astype(x.dtype.newbyteorder("="))
+    if name in ("float32", "float64"):
+        return Given(x, DTYPES[name][0], library)
+    if name in DTYPES:
+        known = name == "float16"
+        return Given(x.view(UINT[x.itemsize]), DTYPES[name][0], library if known else "ml_dtypes")
+    if name in INTEGERS:
+        return Given(x, "", library)
+    raise TypeError(f"an array of {name}: no format holds that; floating numbers, integers and their codes are taken")
+
+
+def given(x: Any) -> Given:
+    """Any argument as memory."""
+    if isinstance(x, np.ndarray):
+        return _from_numpy(x, "numpy")
+    if _is_torch(x):
+        return _from_torch(x)
+    if isinstance(x, (bool, int, float, np.generic)):
+        if isinstance(x, np.generic):
+            return _from_numpy(np.asarray(x), "numpy scalar")
+        return Given(np.asarray(float(x) if abs(x) < EXACT_INTEGER else x), "fp64", "scalar")
+    if type(x).__module__.split(".")[0] in ("jax", "jaxlib"):
+        if any(device.platform != "cpu" for device in x.devices()):
+            raise TypeError("a jax array on a device: this build computes on the CPU")
+        return _from_numpy(np.asarray(x), "jax")
+    if hasattr(x, "__cuda_array_interface__"):
+        raise TypeError("an array on a CUDA device: this build computes on the CPU")
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"text is no array: {x!r}")
+    array = np.asarray(x)
+    if array.dtype == object:
+        raise TypeError(f"{type(x).__name__} is no array of numbers")
+    return _from_numpy(array, "numpy")
+
+
+def floats(g: Given) -> np.ndarray:
+    """The numbers as float32 or float64: the memory itself where it holds them, else decoded, exactly."""
+    if g.format in ("fp32", "fp64"):
+        return g.array
+    if not g.format:
+        if g.array.size and g.array.dtype.itemsize == 8 and max(abs(int(g.array.max())), abs(int(g.array.min()))) > EXACT_INTEGER:
+            raise ValueError("integers beyond 2^53 would be rounded twice; give them as float64 to say where")
+        return g.array.astype(F64)
+    return decoded(plan(g.format), g.array, F32)
+
+
+def in_order(call, plans, x: np.ndarray, out: np.ndarray, *rest) -> None:
+    """Calls on both where they lie; where their layouts differ, by way of copies in C order."""
+    if call(*plans[:1], x, *plans[1:], out, *rest):
+        return
+    copy = np.empty(out.shape, out.dtype)
+    call(*plans[:1], np.array(x, order="C", copy=True), *plans[1:], copy, *rest)
+    out[...] = copy
+
+
+def decoded(p: _narrow.Plan, codes: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    out = np.empty_like(codes, dtype=dtype, subok=False)
+    in_order(_narrow.decode, (p,), codes, out)
+    return out
+
+
+def dtype_name(dtype: Any) -> str:
+    """What a dtype of any library is called."""
+    return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else np.dtype(dtype).name
+
+
+def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
+    """A result as the library of the argument; dtype names what codes stand for ("bfloat16")."""
+    if library == "torch":
+        torch = sys.modules["torch"]
+        if dtype and array.dtype.kind == "u" and dtype != array.dtype.name:
+            signed = array.view({1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[array.itemsize])
+            return torch.from_numpy(signed).view(getattr(torch, dtype))
+        return torch.from_numpy(array)
+    if dtype and dtype != array.dtype.name and array.dtype.kind == "u":
+        import ml_dtypes
+
+        array = array.view(np.dtype(getattr(ml_dtypes, dtype)) if dtype != "float16" else np.float16)
+    if library == "jax":
+        return sys.modules["jax"].numpy.asarray(array)
+    if library in ("scalar", "numpy scalar"):
+        return array.item() if library == "scalar" else array[()]
+    return array
+
+
+def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.ndarray:
+    """The memory of out=, which must be one of these dtypes (by name, and how it is written)."""
+    g = given(out)
+    name = dtype_name(out.dtype)
+    if name not in kinds:
+        raise ValueError(f"out: it holds {name}; right here: {', '.join(kinds)}")
+    if g.array.shape != tuple(shape):
+        raise ValueError(f"out: its shape is {g.array.shape}, and that of the array {tuple(shape)}")
+    if not g.array.flags.writeable:
+        raise ValueError("out: it is read-only")
+    if not np.shares_memory(g.array, out if isinstance(out, np.ndarray) else g.array):
+        raise ValueError("out: an array in the machine's byte order is needed")
+    return g.array.view(kinds[name])

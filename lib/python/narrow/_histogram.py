@@ -1,0 +1,73 @@
+"""How often each binade occurs, and what follows from it for any format at any power-of-two scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _narrow
+from ._arrays import F32, floats, given, plan
+from ._records import Record
+
+
+class Histogram:
+    """binades: exponents e of [2^e, 2^(e+1)) from the smallest to the largest that occurs; counts: how many of each.
+
+    zero, subnormal (below 2^-126), inf, nan: (negative, positive) counts. Data of other types is read as FP32.
+    """
+
+    def __init__(self, x) -> None:
+        values = floats(given(x))
+        with np.errstate(over="ignore"):
+            self._histogram = _narrow.Histogram(np.ascontiguousarray(values, F32))
+        table = self._histogram.counts()
+        self.zero, self.subnormal, self.inf, self.nan = (table.pop(k) for k in ("zero", "subnormal", "inf", "nan"))
+        self.binades = np.arange(min(table), max(table) + 1) if table else np.empty(0, int)
+        both = np.array([table.get(e, (0, 0)) for e in self.binades.tolist()], np.uint64).reshape(-1, 2)
+        self.negative, self.positive = both[:, 0], both[:, 1]
+        self.counts = self.negative + self.positive
+
+    def lost(self, format, scale: float = 1.0, *, cast=None, rounding=None, overflow=None, subnormals=None) -> Record:
+        """How many values times scale (a power of two) underflow, become subnormal, overflow: (at least, at most)."""
+        return Record(self._histogram.lost(plan(format, cast, rounding, overflow, subnormals), scale))
+
+    def best_scale(self, format, *, cast=None, rounding=None) -> float | None:
+        """The power of two that loses the fewest values to zero while nothing overflows; None where all overflow."""
+        return self._histogram.best_scale(plan(format, cast, rounding))
+
+    def __repr__(self) -> str:
+        span = f"2^{self.binades[0]} to 2^{self.binades[-1] + 1}" if len(self.binades) else "nothing finite but zeros"
+        total = int(self.counts.sum()) + sum(map(sum, (self.zero, self.subnormal, self.inf, self.nan)))
+        return f"<narrow.Histogram of {total} values, {span}>"
+
+    def _repr_svg_(self) -> str:
+        width, height, step = 640, 160, 640 / max(1, len(self.binades))
+        most = max(1, int(self.counts.max(initial=0)))
+        bars = "".join(
+            f'<rect x="{i * step:.1f}" y="{height - height * n / most:.1f}" width="{step * 0.9:.1f}" '
+            f'height="{height * n / most:.1f}" fill="#3366aa"><title>2^{e}: {n}</title></rect>'
+            for i, (e, n) in enumerate(zip(self.binades.tolist(), self.counts.tolist()))
+        )
+        ends = [(0, "start", self.binades[0]), (width, "end", self.binades[-1])] if len(self.binades) else []
+        labels = "".join(
+            f'<text x="{x}" y="{height + 16}" text-anchor="{anchor}" font-size="12">2^{e}</text>' for x, anchor, e in ends
+        )
+        return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + 22}">{bars}{labels}</svg>'
+
+    def plot(self, ax=None):
+        """Draws it with matplotlib, which must be installed; returns the axes."""
+        import matplotlib.pyplot as plt
+
+        ax = ax or plt.gca()
+        ax.bar(self.binades, self.counts, width=0.9)
+        ax.set_xlabel("exponent e of [2^e, 2^(e+1))")
+        ax.set_ylabel("values")
+        return ax
+
+
+def histogram(x) -> Histogram:
+    """The binades of an array.
+
+    >>> narrow.histogram([1.0, 1.5, 4.0]).counts
+    array([2, 0, 1], dtype=uint64)
+    """
+    return Histogram(x)

@@ -1,0 +1,243 @@
+"""Dot products and matrix products as machines compute them, and which machine computed one."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import numpy as np
+
+from . import _narrow
+from ._arrays import DTYPE_OF, F32, UINT, Given, decoded, floats, given, in_order, plan, wrap
+from ._records import Record, Records
+
+
+@functools.lru_cache(maxsize=None)
+def _models() -> str:
+    return _narrow.run_command(["models", "--json"])[1]
+
+
+def models() -> Records:
+    """The tensor-core models and the sums in software: name, parameters, evidence, source.
+
+    >>> [m.name for m in narrow.models() if m.generation == "hopper"][0]
+    'hopper.mma.f32.f16.f16.k16'
+    """
+    return Records(Record(row) for row in json.loads(_models()))
+
+
+def _codes(g: Given, format: str) -> np.ndarray:
+    """Codes of a format: unsigned integers are codes already, numbers are rounded to nearest even."""
+    if not g.format and g.array.dtype.kind == "u":
+        return g.array
+    if format in ("s8", "u8", "s32", "int8"):
+        return g.array.astype(np.int64).view(np.uint64) & np.uint64(0xFFFFFFFF if format == "s32" else 0xFF)
+    p = plan(format)
+    values = floats(g)
+    codes = np.empty_like(values, dtype=UINT[next(size for size in UINT if 8 * size >= p.bits)], subok=False)
+    in_order(_narrow.encode, (p,), values, codes, 0)
+    return codes
+
+
+def dot(a, b, c=0.0, *, model: str):
+    """One dot product a . b + c. Numbers are rounded to the model's operands; unsigned integers are codes of them.
+
+    Returns a float; the code of the accumulator where a and b are codes.
+
+    >>> narrow.dot([1.0, 2.0], [3.0, 4.0], model="hopper.wgmma.f32.f16.f16")
+    11.0
+    """
+    of_a, of_b, of_sum = _narrow.model_formats(model)
+    x, y, z = given(a), given(b), given(c)
+    code = _narrow.dot(model, _codes(x, of_a).ravel().tolist(), _codes(y, of_b).ravel().tolist(),
+                       int(_codes(z, of_sum).ravel()[0]))  # fmt: skip
+    if not x.format and x.array.dtype.kind == "u":
+        return code
+    if of_sum == "s32":
+        return float(np.uint32(code & 0xFFFFFFFF).astype(np.int32))
+    return float(decoded(plan(of_sum), np.array([code], np.uint64), np.dtype(np.float64))[0])
+
+
+class _Request:
+    """Operands in memory and the flags of the program that name them."""
+
+    def __init__(self) -> None:
+        self.operands: list[tuple[str, np.ndarray, str]] = []
+        self.words: dict[str, str] = {}
+        self.library, self.uses_ml_dtypes = "numpy", False
+
+    def add(self, name: str, x: Any, format: str | None) -> None:
+        if x is None:
+            return
+        g = given(x)
+        if name == "a":
+            self.library = g.library
+        self.uses_ml_dtypes |= g.library == "ml_dtypes"
+        array, type = g.array, g.type
+        if g.format and (format is not None or not type):  # numbers, told what they are; or a type that files lack
+            wanted = format or g.format
+            array = _codes(g, wanted) if wanted != g.format else array.view(UINT[array.itemsize])
+            format, type = wanted, f"U{8 * array.itemsize}"
+        if not any(flag for flag in (array.flags.c_contiguous, array.flags.f_contiguous)):
+            array = np.ascontiguousarray(array)
+        self.operands.append((f"<{name}>", array, type))
+        self.words[name] = f"<{name}>"
+        if format is not None:
+            self.words[f"{name}_format"] = str(format)
+
+    def scales(self, name: str, x: Any) -> None:
+        if x is None:
+            return
+        if isinstance(x, (int, float)):
+            self.words[name] = float(x).hex()
+            return
+        g = given(x)
+        array = g.array if g.array.dtype == np.uint8 else np.ascontiguousarray(floats(g), F32)
+        self.operands.append((f"<{name}>", np.ascontiguousarray(array), "U8" if array.dtype == np.uint8 else "F32"))
+        self.words[name] = f"<{name}>"
+
+    def numbers(self, **values: float | None) -> None:
+        self.words.update({name: float(value).hex() for name, value in values.items() if value is not None})
+
+    def options(self, **words: str | None) -> None:
+        self.words.update({name: str(word) for name, word in words.items() if word is not None})
+
+
+def _addend(c: Any, bias: Any) -> Any:
+    if c is not None and bias is not None:
+        raise ValueError("give c or bias, not both: a bias is a c of one row")
+    return bias if c is None else c
+
+
+def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=None, b_format=None, c_format=None, out_format=None,
+           bias=None, alpha=None, beta=None, scale_a=None, scale_b=None):  # fmt: skip
+    """alpha * a @ b + beta * c as a machine computes it, every bit; a third dimension in front is a batch.
+
+    Numbers are rounded to the model's operands (to nearest even); integers are codes of a_format and b_format. Scales:
+    a number, one for each row (column of b), 1x128 or 128x128 blocks; uint8 codes for block-scaled models. The result has
+    the dtype of out_format (the accumulator's when not given) where the library of a has one, else float32.
+
+    >>> ones = np.ones((2, 4), np.float16)
+    >>> narrow.matmul(ones, ones.T, model="hopper.wgmma.f32.f16.f16")
+    array([[4., 4.],
+           [4., 4.]], dtype=float32)
+    """
+    request = _Request()
+    request.options(model=model, plan=plan, output=out_format)
+    request.numbers(alpha=alpha, beta=beta)
+    request.add("a", a, a_format)
+    request.add("b", b, b_format)
+    request.add("c", _addend(c, bias), c_format)
+    request.scales("scale_a", scale_a)
+    request.scales("scale_b", scale_b)
+    codes, name = _narrow.matmul(request.operands, request.words, True)
+    return _as_numbers(codes, name, request)
+
+
+def _as_numbers(codes: np.ndarray, format: str, request: _Request) -> Any:
+    library = "numpy" if request.library in ("scalar", "numpy scalar", "ml_dtypes") else request.library
+    if format in ("fp32", "fp64", "s32"):
+        return wrap(codes.view({"fp32": np.float32, "fp64": np.float64, "s32": np.int32}[format]), library)
+    dtype = DTYPE_OF.get(format, "")
+    if dtype and (library == "torch" or request.uses_ml_dtypes or dtype == "float16"):
+        if library != "torch" or dtype in ("float16", "bfloat16") or dtype.startswith("float8"):
+            return wrap(codes, library, dtype)
+    return wrap(decoded(_plan(format), codes, F32), library)
+
+
+_plan = plan
+
+
+class Validation:
+    """Which models and plans produced a product. exact: every bit; then candidates are all that give these bits."""
+
+    def __init__(self, record: dict, text: str) -> None:
+        self.record, self._text = Record(record), text
+        for key in ("exact", "model", "plan", "equal_count", "total", "max_ulp", "suspicions", "relation"):
+            setattr(self, key, record[key])
+        self.candidates = Records(Record(row) for row in record["candidates"])
+        self.suspicion = record["suspicions"][0] if record["suspicions"] else ""
+
+    exact: bool
+    model: str
+    plan: str
+    equal_count: int
+    total: int
+    max_ulp: int
+    suspicions: list[str]
+    relation: str | None
+
+    def report(self) -> str:
+        """What `narrow validate` prints."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<narrow.Validation: {self._text.splitlines()[0]}>"
+
+
+def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=None, c_format=None, out_format=None, bias=None,
+             alpha=None, beta=None, scale_a=None, scale_b=None, gpu=None) -> Validation:  # fmt: skip
+    """Which models and plans turn a and b into this d, bit for bit; else what d is, and where it differs.
+
+    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose candidates come first.
+
+    >>> x = np.ones((4, 64), np.float16)
+    >>> narrow.validate(x, x.T, narrow.matmul(x, x.T, model="ampere.mma.f32.f16.f16.k16")).exact
+    True
+    """
+    request = _Request()
+    request.options(model=model, plan=plan, gpu=gpu)
+    request.numbers(alpha=alpha, beta=beta)
+    request.add("a", a, a_format)
+    request.add("b", b, b_format)
+    request.add("c", _addend(c, bias), c_format)
+    request.add("d", d, out_format)
+    request.scales("scale_a", scale_a)
+    request.scales("scale_b", scale_b)
+    return Validation(*_narrow.validate(request.operands, request.words))
+
+
+_UNITS = {"fma": "a chain of FMAs", "muladd": "multiplications and additions in order", "pairwise": "a pairwise sum",
+          "kahan": "a compensated sum"}  # fmt: skip
+
+
+def _machine(model: str) -> str:
+    generation, unit, *_ = model.split(".")
+    if generation == "software":
+        return "Software, " + _UNITS.get(unit, unit)
+    names = {"rtx-blackwell": "RTX Blackwell"}
+    return f"{names.get(generation, generation.upper() if generation.startswith('cdna') else generation.capitalize())} {unit}"
+
+
+def _plan_words(plan: str) -> str:
+    kind, _, rest = plan.partition(":")
+    size, _, more = rest.partition(",")
+    words = {"chain": "one chain over K", "split": f"K split at {size}", "slice": f"K in {size} slices", "even": f"K in {size} even parts",
+             "promote": f"partial sums promoted every {size}", "streamk": f"stream-K over {size} processors"}  # fmt: skip
+    first = kind.partition(",")
+    if first[0] not in words:
+        return f"plan {plan}"
+    return words[first[0]] + (f" ({first[2] or more})" if first[2] or more else "")
+
+
+def explain(a, b, d, c=None, **options) -> str:
+    """In one sentence: which arithmetic made this product, all bits or how many. Options as in validate().
+
+    >>> x = np.ones((4, 64), np.float16)
+    >>> narrow.explain(x, x.T, narrow.matmul(x, x.T, model="hopper.wgmma.f32.f16.f16") + 1)[:28]
+    'No arithmetic known here mak'
+    """
+    v = validate(a, b, d, c, **options)
+    best = v.candidates[0]
+    if v.exact and given(a).format in ("fp32", "fp64"):  # what CPUs do in software first
+        best = next((m for m in v.candidates if m.model.startswith("software.")), best)
+    software = best.model.startswith("software.")
+    named = _machine(best.model) + ("" if software and best.plan == "chain" else f", {_plan_words(best.plan)}")
+    if not v.exact:
+        why = f" {v.suspicion[:1].upper()}{v.suspicion[1:]}" if v.suspicion else ""
+        why += "" if not why or why.endswith((".", "?", "!")) else "."
+        return (f"No arithmetic known here makes these bits; the nearest is {named}, "
+                f"with {v.equal_count} of {v.total} outputs equal.{why}")  # fmt: skip
+    others = len({(m.model, m.plan) for m in v.candidates}) - 1
+    return f"{named}, every bit" + (f"; {others} other models and plans give the same bits on this data" if others else "")

@@ -1,0 +1,98 @@
+// Tensor files: opened without reading, read when asked, written whole or not at all.
+#include <nanobind/stl/tuple.h>
+
+#include "bindings.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/tensor/tensor_file.hpp"
+#include "narrow/tensor/tensor_writer.hpp"
+#include "narrow/text/quote.hpp"
+
+namespace narrow::python {
+namespace {
+
+std::vector<std::size_t> shape_of(const Tensor& t) { return {t.shape.begin(), t.shape.end()}; }
+
+// All values as float or double, in C order.
+template <class T>
+nb::object values_as(const Tensor& tensor) {
+  std::vector<T> values;
+  {
+    nb::gil_scoped_release release;
+    const Tensor t = row_major(tensor);
+    values.resize(static_cast<std::size_t>(t.values()));
+    read_values(t, 0, std::span(values));
+  }
+  return numpy_of(std::move(values), shape_of(tensor));
+}
+
+template <class U>
+nb::object codes_as(const Tensor& tensor) {
+  std::vector<U> codes;
+  {
+    nb::gil_scoped_release release;
+    const Tensor t = row_major(tensor);
+    codes.resize(static_cast<std::size_t>(t.values()));
+    read_codes(t, 0, std::span(codes));
+  }
+  return numpy_of(std::move(codes), shape_of(tensor));
+}
+
+// The bytes of the file where they lie, as a read-only array that keeps the file open; None where they must be moved.
+nb::object mapped(const Tensor& tensor) {
+  const std::span<const std::byte> bytes = tensor.source->mapped();
+  if (bytes.empty() || tensor.column_major || tensor.big_endian || tensor.blocks != nullptr || tensor.type.bits % 8 != 0)
+    return nb::none();
+  tensor.source->check();
+  auto* kept = new std::shared_ptr<const ByteSource>(tensor.source);
+  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::shared_ptr<const ByteSource>*>(p); });
+  const std::size_t size = static_cast<std::size_t>(tensor.bytes());
+  return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t>(bytes.data(), 1, &size, owner), nb::rv_policy::reference);
+}
+
+void save(const std::string& path, const std::vector<std::tuple<std::string, InArray, std::string>>& tensors,
+          const std::vector<std::pair<std::string, std::string>>& metadata) {
+  std::vector<TensorHeader> headers;
+  std::vector<Tensor> parts;
+  for (const auto& [name, array, type] : tensors) {
+    parts.push_back(tensor_of(name, array, type));
+    headers.push_back(parts.back());
+  }
+  nb::gil_scoped_release release;
+  TensorWriter writer(path, headers, metadata);
+  for (const Tensor& part : parts) writer.write(part.source->mapped());
+  writer.finish();
+}
+
+}  // namespace
+
+void bind_tensors(nb::module_& m) {
+  nb::class_<Tensor>(m, "FileTensor")
+      .def_prop_ro("name", [](const Tensor& t) { return t.name; })
+      .def_prop_ro("type", [](const Tensor& t) { return std::string(t.type.name); })
+      .def_prop_ro("bits", [](const Tensor& t) { return t.type.bits; })
+      .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape)); })
+      .def_prop_ro("block_format", [](const Tensor& t) { return t.blocks ? t.blocks->format_name : std::string(); })
+      .def("mapped", &mapped)
+      .def("values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); })
+      .def("codes", [](const Tensor& t) {
+        if (t.type.bits <= 8) return codes_as<std::uint8_t>(t);
+        if (t.type.bits <= 16) return codes_as<std::uint16_t>(t);
+        return t.type.bits <= 32 ? codes_as<std::uint32_t>(t) : codes_as<std::uint64_t>(t);
+      });
+  m.def("open_file", [](const std::string& path) {
+    TensorFile file;
+    {
+      nb::gil_scoped_release release;
+      file = open_tensor_file(path);
+    }
+    nb::list tensors;
+    for (Tensor& tensor : file.tensors) tensors.append(nb::cast(std::move(tensor)));
+    nb::dict metadata, unreadable;
+    for (const auto& [key, value] : file.metadata) metadata[key.c_str()] = value;
+    for (const Unreadable& broken : file.unreadable) unreadable[broken.name.c_str()] = broken.why;
+    return nb::make_tuple(tensors, metadata, unreadable);
+  });
+  m.def("save_file", &save);
+}
+
+}  // namespace narrow::python

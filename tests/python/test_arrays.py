@@ -1,0 +1,301 @@
+"""Casts of arrays: against numpy, torch, ml_dtypes, gfloat and the program; layouts, libraries, threads, memory."""
+
+import gc
+import multiprocessing
+import os
+import resource
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import narrow
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+torch = pytest.importorskip("torch")
+
+ALL_FLOATS_16 = np.arange(1 << 16, dtype=np.uint32) << 16  # the floats of bf16: every exponent, seven bits of mantissa
+ML_DTYPES = {
+    "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz", "float8_e4m3b11fnuz": "e4m3b11fnuz", "float8_e4m3": "e4m3ieee", "float8_e3m4": "e3m4",
+    "float8_e8m0fnu": "e8m0", "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1",
+}  # fmt: skip
+
+
+def bits(x):
+    x = np.ascontiguousarray(x)
+    return x.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[x.itemsize])
+
+
+def same(x, y):
+    x, y = np.asarray(x), np.asarray(y)
+    return x.dtype == y.dtype and x.shape == y.shape and np.array_equal(bits(x), bits(y))
+
+
+def test_fp16_is_numpys_float16_bit_for_bit(spread):
+    x = spread(1 << 20)
+    x = x[~np.isnan(x)]
+    with np.errstate(over="ignore"):
+        wanted = x.astype(np.float16)
+    assert np.array_equal(narrow.encode(x, "fp16"), wanted.view(np.uint16))
+    assert same(narrow.round(x, "fp16"), wanted.astype(np.float32))
+
+
+@given(st.floats(width=64, allow_nan=False))
+@settings(max_examples=300, deadline=None)
+def test_doubles_round_once_like_numpy(x):
+    with np.errstate(over="ignore"):
+        assert narrow.encode(x, "fp16") == int(np.float64(x).astype(np.float16).view(np.uint16))
+
+
+@given(st.floats(width=32), st.sampled_from(["fp16", "bf16", "e4m3", "e5m2", "e2m1", "e8m0", "tf32", "int8", "e5m3"]),
+       st.sampled_from(["nearest_even", "nearest_away", "toward_zero", "up", "down", "to_odd"]))  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_one_value_is_what_the_program_shows(x, name, rounding):
+    shown = narrow.show(x, [name], rounding=rounding)[0]
+    assert narrow.encode(np.float32(x), name, rounding=rounding) == int(shown.code, 16)
+
+
+def test_show_is_the_programs_json(program):
+    mine, theirs = narrow.show("465", ["e4m3", "fp16"], cast="torch"), program("show", "465", "--formats", "e4m3,fp16", "--cast", "torch")
+    assert [dict(row) for row in mine] == theirs
+
+
+@pytest.mark.parametrize("dtype,name", ML_DTYPES.items())
+def test_ml_dtypes_casts_and_values(dtype, name):
+    kind = np.dtype(getattr(ml_dtypes, dtype))
+    x = ALL_FLOATS_16.view(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = x.astype(kind).view(np.uint8 if kind.itemsize == 1 else np.uint16)
+    found = narrow.encode(x, name, cast="ml_dtypes")
+    assert np.array_equal(found, wanted)
+    codes = np.arange(1 << narrow.format(name).bits, dtype=wanted.dtype)
+    values = codes.view(kind).astype(np.float32)
+    assert np.array_equal(narrow.decode(codes, name), values, equal_nan=True)
+    # arrays of that type come in as they are
+    assert np.array_equal(narrow.decode(codes.view(kind), name), values, equal_nan=True)
+    assert np.array_equal(narrow.encode(codes.view(kind), "fp32"), narrow.encode(narrow.decode(codes, name), "fp32"))
+
+
+def test_gfloat_decodes_the_same():
+    gfloat = pytest.importorskip("gfloat")
+    from gfloat import formats as g
+
+    rows = {"e4m3": g.format_info_ocp_e4m3, "e5m2": g.format_info_ocp_e5m2, "e2m3": g.format_info_ocp_e2m3,
+            "e3m2": g.format_info_ocp_e3m2, "e2m1": g.format_info_ocp_e2m1, "e8m0": g.format_info_ocp_e8m0,
+            "fp16": g.format_info_binary16, "bf16": g.format_info_bfloat16}  # fmt: skip
+    for name, info in rows.items():
+        codes = np.arange(1 << narrow.format(name).bits, dtype=np.uint16)[:: 1 if narrow.format(name).bits < 16 else 17]
+        wanted = [gfloat.decode_float(info, int(code)).fval for code in codes]
+        assert np.array_equal(narrow.decode(codes, name).astype(np.float64), wanted, equal_nan=True), name
+
+
+@pytest.mark.parametrize("dtype,name", [(torch.float16, "fp16"), (torch.bfloat16, "bf16"), (torch.float8_e4m3fn, "e4m3"),
+                                        (torch.float8_e5m2, "e5m2"), (torch.float8_e4m3fnuz, "e4m3fnuz"),
+                                        (torch.float8_e5m2fnuz, "e5m2fnuz")])  # fmt: skip
+def test_torch_casts_on_the_cpu(dtype, name, spread):
+    x = torch.from_numpy(np.concatenate([ALL_FLOATS_16.view(np.float32), spread(1 << 18)]))
+    x = x[~torch.isnan(x)]
+    word = torch.int16 if dtype.itemsize == 2 else torch.uint8
+    wanted = x.to(dtype).view(word).numpy()
+    found = narrow.encode(x, name, cast="torch")
+    assert isinstance(found, torch.Tensor)
+    assert np.array_equal(found.numpy().view(wanted.dtype), wanted)
+
+
+def test_torch_in_torch_out():
+    x = torch.randn(7, 9, requires_grad=True)
+    for result, dtype in [(narrow.round(x, "fp16"), torch.float32), (narrow.encode(x, "bf16"), torch.uint16),
+                          (narrow.round(x.bfloat16(), "e4m3"), torch.bfloat16), (narrow.round(x.half(), "bf16"), torch.float32),
+                          (narrow.decode(narrow.encode(x, "e4m3"), "e4m3", torch.bfloat16), torch.bfloat16)]:  # fmt: skip
+        assert isinstance(result, torch.Tensor) and result.dtype == dtype and result.shape == x.shape
+    assert torch.equal(narrow.round(x, "bf16"), x.detach().bfloat16().float())
+    out = torch.empty(7, 9)
+    assert narrow.round(x, "bf16", out=out) is out and torch.equal(out, x.detach().bfloat16().float())
+    wanted = x.detach().to(torch.float8_e5m2)
+    out = torch.empty(7, 9, dtype=torch.float8_e5m2)
+    assert narrow.encode(x, "e5m2", cast="torch", out=out) is out and torch.equal(out.view(torch.uint8), wanted.view(torch.uint8))
+
+
+LAYOUTS = {
+    "C": lambda x: x, "transposed": lambda x: x.T, "Fortran": np.asfortranarray, "every third": lambda x: x[:, ::3],
+    "backwards": lambda x: x[::-1, ::-1], "broadcast": lambda x: np.broadcast_to(x[:1], x.shape), "empty": lambda x: x[:0],
+    "a number": lambda x: x[1, 1:2].reshape(()), "swapped bytes": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "moved axes": lambda x: x.reshape(5, 4, 33).transpose(2, 0, 1), "unaligned": lambda x: np.frombuffer(
+        b"." + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rounding", ["nearest_even", "stochastic"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_any_layout_gives_the_same_numbers(layout, rounding, dtype):
+    base = np.random.default_rng(3).standard_normal((20, 33)).astype(dtype)
+    x = LAYOUTS[layout](base)
+    x.flags.writeable = False
+    plain = np.array(x, dtype, order="C")
+    args = {"rounding": rounding, "seed": 5} if rounding == "stochastic" else {}
+    assert same(narrow.round(x, "e4m3", **args), narrow.round(plain, "e4m3", **args))
+    codes = narrow.encode(x, "e4m3", **args)
+    assert same(codes, narrow.encode(plain, "e4m3", **args)) and codes.shape == x.shape
+    assert same(narrow.decode(LAYOUTS[layout](narrow.encode(base, "fp16")), "fp16"), narrow.decode(narrow.encode(plain, "fp16"), "fp16"))
+    out = np.full((x.shape or (1,))[0] * 2, 7, dtype)[: x.size * 2 : 2] if x.ndim == 1 else np.asfortranarray(np.empty(x.shape, dtype))
+    assert narrow.round(x, "e4m3", out=out, **args) is out
+    assert same(np.ascontiguousarray(out), narrow.round(plain, "e4m3", **args))
+
+
+def test_out_may_overlap():
+    x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
+    wanted = narrow.round(x[:-1].copy(), "bf16")
+    narrow.round(x[:-1], "bf16", out=x[1:])
+    assert same(x[1:], wanted)
+
+
+def test_numbers_and_lists():
+    assert narrow.round(0.1, "bf16") == 0.10009765625 and isinstance(narrow.round(0.1, "bf16"), float)
+    assert narrow.encode(1, "fp16") == 0x3C00 and isinstance(narrow.encode(1, "fp16"), int)
+    assert narrow.decode(0x3C00, "fp16") == 1.0
+    assert narrow.decode([0x3C00, 0], "fp16").tolist() == [1.0, 0.0]
+    assert narrow.round([1, 2.7], "int8").tolist() == [1.0, 3.0]
+    assert narrow.encode(np.arange(4), "e4m3").tolist() == [0, 0x38, 0x40, 0x44]
+    assert isinstance(narrow.round(np.float32(0.1), "bf16"), np.float32)
+
+
+@pytest.mark.parametrize("call,error,words", [
+    (lambda: narrow.round(1.0, "fp8"), ValueError, "e4m3"), (lambda: narrow.round(1.0, "e4m4x"), ValueError, "e4m4x"),
+    (lambda: narrow.round(1.0, "fp16", rounding="up?"), ValueError, "rounding"),
+    (lambda: narrow.round(1.0, "fp16", cast="pytorch"), ValueError, "torch"),
+    (lambda: narrow.round("1.0", "fp16"), TypeError, "text"), (lambda: narrow.round([object()], "fp16"), TypeError, "no array"),
+    (lambda: narrow.round(np.zeros(3), "fp16", out=np.zeros(4)), ValueError, "shape"),
+    (lambda: narrow.round(np.zeros(3, np.float32), "fp16", out=np.zeros(3)), ValueError, "float64"),
+    (lambda: narrow.encode(np.zeros(3), "fp16", out=np.zeros(3, np.uint8)), ValueError, "uint8"),
+    (lambda: narrow.decode(np.zeros(3), "fp16"), TypeError, "codes"), (lambda: narrow.decode([70000], "fp16"), ValueError, "0xffff"),
+    (lambda: narrow.decode(np.zeros(3, np.uint8), "fp16"), ValueError, "16 bits"),
+    (lambda: narrow.decode([1], "fp32", np.float16), ValueError, "float16"),
+    (lambda: narrow.encode(np.array([2**60 + 1]), "fp32"), ValueError, "2^53"),
+    (lambda: narrow.round(np.zeros(3, np.complex64), "fp16"), TypeError, "complex64"),
+    (lambda: narrow.statistics([1.0], ["fp16"], scale=0), ValueError, "scale"),
+    (lambda: narrow.quantize(1.0, "mxfp8_e4m3"), ValueError, "blocks"), (lambda: narrow.scaler("tortch"), ValueError, "torch"),
+])  # fmt: skip
+def test_what_is_wrong_is_said(call, error, words):
+    with pytest.raises(error, match=words.replace("^", r"\^").replace("?", r"\?")):
+        call()
+
+
+def test_a_read_only_out_is_refused():
+    x = np.zeros(3, np.float32)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        narrow.round(x, "fp16", out=x)
+
+
+def test_statistics_are_the_programs(program, tmp_path, spread):
+    x = np.random.default_rng(2).standard_normal((64, 96)).astype(np.float32) * 1e-4
+    x[3, 5], x[4, 4] = np.inf, np.nan
+    np.save(tmp_path / "x.npy", x)
+    names = ["fp16", "e4m3", "e5m2"]
+    theirs = program("stats", tmp_path / "x.npy", "--formats", ",".join(names), "--scale", "64")
+    mine = narrow.statistics(x, names, scale=64)
+    for a, b in zip(mine, theirs):
+        for key in ("format", "scale", "count", "zeros", "nan", "inf", "underflow", "subnormal", "overflow", "amax", "min_nonzero", "mse", "sqnr_db"):
+            assert a[key] == b[key], key
+    assert narrow.statistics(torch.from_numpy(x), names, scale=64) == mine
+    assert narrow.statistics(np.asfortranarray(x), ["mxfp8_e4m3"])[0].blocks == 64 * 3
+    assert len(mine.to_pandas()) == 3 if "pandas" in sys.modules or pytest.importorskip("pandas") else True
+
+
+def test_histogram():
+    x = np.float32([0, -0.0, 1, 1.5, -2, 1e-40, np.inf, np.nan, 3e-8])
+    h = narrow.histogram(x)
+    assert h.counts.sum() == 4 and h.zero == (1, 1) and h.subnormal == (0, 1) and h.inf == (0, 1) and sum(h.nan) == 1
+    assert h.counts[h.binades.tolist().index(0)] == 2
+    assert h.lost("fp16").underflow[0] <= 2 <= h.lost("fp16").underflow[1] + 1
+    assert h.best_scale("fp16") == 2.0**14 and h._repr_svg_().startswith("<svg")
+
+
+@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "mxfp6_e2m3"])
+def test_quantize_and_back(name):
+    x = np.random.default_rng(4).standard_normal((3, 5, 64)).astype(np.float32)
+    q = narrow.quantize(x, name)
+    back = q.dequantize()
+    assert q.codes.shape == x.shape and back.shape == x.shape and back.dtype == np.float32
+    assert np.abs(back - x).max() < np.abs(x).max() / 4
+    element = narrow.decode(q.codes, {"mxfp8_e4m3": "e4m3", "mxfp4": "e2m1", "nvfp4": "e2m1", "mxfp6_e2m3": "e2m3"}[name])
+    if name != "nvfp4":
+        assert same(element * np.repeat(q.scales, 32, axis=-1), back)
+        assert same(narrow.decode(q.scale_codes, "e8m0"), q.scales)
+    turned = narrow.quantize(np.ascontiguousarray(x.transpose(0, 2, 1)), name, axis=1)
+    assert same(turned.dequantize(), np.ascontiguousarray(back.transpose(0, 2, 1)))
+    assert torch.equal(narrow.quantize(torch.from_numpy(x), name).dequantize(), torch.from_numpy(back))
+
+
+def test_eight_threads_get_the_same_bits(spread):
+    x = spread(1 << 18)
+    wanted = narrow.encode(x, "e4m3", rounding="stochastic", seed=3)
+    found = [None] * 8
+
+    def work(i):
+        for _ in range(5):
+            found[i] = narrow.encode(x, "e4m3", rounding="stochastic", seed=3)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert all(np.array_equal(f, wanted) for f in found)
+
+
+def _child(queue):
+    queue.put(int(narrow.encode(np.ones(1 << 20, np.float32), "fp16").sum(dtype=np.uint64)))
+
+
+def test_a_child_of_fork_computes():
+    narrow.encode(np.ones(1 << 20, np.float32), "fp16")
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == 0x3C00 << 20
+    child.join()
+
+
+def test_nothing_is_kept(spread):
+    x = spread(1000)
+    before = sys.getrefcount(x)
+    for _ in range(100):
+        narrow.round(x, "fp16"), narrow.encode(x, "e4m3"), narrow.statistics(x, ["fp16"]), narrow.histogram(x)
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_no_copy_in_place():
+    """64 MiB rounded in place: the process grows by less than 1 MB."""
+    code = (
+        "import narrow, numpy as np, resource; narrow.round(np.ones(16, np.float32), 'fp16'); x = np.ones(1 << 24, np.float32);"
+        "narrow.round(x[:1 << 20], 'fp16', out=x[:1 << 20]);"
+        "a = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; narrow.round(x, 'fp16', out=x);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - a)"
+    )
+    import subprocess
+
+    grown = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert grown < 1000  # KiB
+
+
+def test_scalers_and_traces():
+    s = narrow.scaler("torch", init=2.0**16, growth_interval=2)
+    assert s.scale == 65536
+    assert s.step(found_inf=True) == "backed_off" and s.scale == 32768
+    assert s.step() == "none" and s.step() == "grew" and s.scale == 65536
+    reference = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=2)
+    assert reference.get_scale() == 65536 if reference.is_enabled() else True
+    trace = narrow.scale_trace([1e-3, 4.0, 1e-3], ["torch:init=2^15"])["torch:init=2^15"]
+    assert [row.skipped for row in trace] == [False, True, False] and trace[2].scale == 2.0**14
+
+
+def test_formats(program):
+    assert [f.name for f in narrow.formats()] == [row["name"] for row in program("formats")]
+    f = narrow.format("e4m3")
+    assert (f.bits, f.exponent_bits, f.mantissa_bits, f.bias, f.max, f.has_inf, f.has_nan) == (8, 4, 3, 7, 448.0, False, True)
+    assert narrow.round(500.0, f, overflow="saturate") == 448.0
