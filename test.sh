@@ -20,6 +20,7 @@ if [ "${1:-}" = --all ]; then
     tar -xf ../shared/matplotplusplus.tar.xz -C build
     options+=("-DFETCHCONTENT_SOURCE_DIR_MATPLOTPLUSPLUS=$PWD/build/matplotplusplus")
   fi
+  options+=(-DNARROW_PYTHON=ON "-DPython_EXECUTABLE=$PWD/build/venv/bin/python")
   # The kernels are compiled by the test cuda_architectures wherever there is nvcc; all of it needs cuBLASLt as well.
   if ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcublasLt.so >/dev/null 2>&1; then cuda=yes; fi
 fi
@@ -30,6 +31,11 @@ if [ $# -gt 1 ] || [[ " release dev asan tsan exhaustive soak cuda " != *" $pres
 fi
 
 install_missing
+if [ ${#tests[@]} = 0 ]; then
+  say "Python: build/venv"
+  [ -e build/venv/bin/python ] || python3 -m venv build/venv
+  build/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+fi
 say "configure ($preset)"
 cmake --preset "$preset" "${options[@]}"
 say "build"

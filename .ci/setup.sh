@@ -27,12 +27,14 @@ test_packages="
   locales=path:/usr/share/i18n/locales/tr_TR
 "
 
-# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, and the
-# other architecture's compiler with an emulator for its lanes.
+# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, the
+# other architecture's compiler with an emulator for its lanes, and what a virtual environment of Python is made of.
 optional_packages="
   clang=bin:clang++
   python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
   doxygen=bin:doxygen
+  python3-venv=python:ensurepip
+  python3-dev=python:header
 "
 case "$(uname -m)" in
   aarch64) optional_packages="$optional_packages g++-x86-64-linux-gnu=bin:x86_64-linux-gnu-g++ qemu-user=bin:qemu-x86_64" ;;
@@ -42,6 +44,8 @@ esac
 is_there() {
   case "$1" in
     path:*) [ -e "${1#path:}" ] ;;
+    python:header) [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ;;
+    python:*) python3 -c "import ${1#python:}" 2>/dev/null ;;
     bin:*) command -v "${1#bin:}" >/dev/null 2>&1 ;;
     include:*) [ -e "/usr/include/${1#include:}" ] || [ -e "/usr/local/include/${1#include:}" ] ;;
   esac

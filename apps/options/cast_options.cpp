@@ -39,7 +39,7 @@ void check_system(const std::string& system) {
 
 void CastOptions::declare_rules(Arguments& arguments) {
   arguments.option("--cast", system, "SYSTEM",
-                   "as that system does it: cuda, cuda-sat, cuda-nosat, torch, ml_dtypes, onnx, onnx-nosat");
+                   "as that system does it: cuda, cuda-sat, cuda-nosat, torch, torch-2.13, ml_dtypes, onnx, onnx-nosat");
   arguments.option("--rounding", rounding, "MODE",
                    "nearest_even (default), nearest_away, nearest_to_zero, toward_zero, up, down, to_odd, stochastic");
   arguments.option("--overflow", overflow, "RULE", "to_special (default), saturate, saturate_finite");

@@ -43,6 +43,8 @@ Plan make_plan(const std::string& format, const Word& system, const Word& roundi
 bool same_walk(const InArray& x, const OutArray& out, bool in_order) {
   if (x.size() == 0) return true;
   const auto begin = [](const auto& a) { return static_cast<const char*>(static_cast<const void*>(a.data())); };
+  const auto aligned = [&](const auto& a) { return reinterpret_cast<std::uintptr_t>(a.data()) % a.itemsize() == 0; };
+  if (!aligned(x) || !aligned(out)) return false;
   const bool apart = begin(x) + x.nbytes() <= begin(out) || begin(out) + out.nbytes() <= begin(x);
   if (!apart && !(begin(x) == begin(out) && x.itemsize() == out.itemsize())) return false;
   if (is_dense(x) && is_dense(out)) return true;

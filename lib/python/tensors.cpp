@@ -1,4 +1,5 @@
 // Tensor files: opened without reading, read when asked, written whole or not at all.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"

@@ -33,7 +33,7 @@ void check_refusal(const std::string& message, std::initializer_list<std::string
 
 TEST_CASE("conformance: an unknown system is refused with the list of systems") {
   check_refusal(refusal("jax", "e4m3"_fmt),
-                {"'jax'", "accepted: cuda cuda-sat cuda-nosat torch ml_dtypes onnx onnx-nosat"});
+                {"'jax'", "accepted: cuda cuda-sat cuda-nosat torch torch-2.13 ml_dtypes onnx onnx-nosat"});
   check_refusal(refusal("", "e4m3"_fmt), {"''", "torch"});
   check_refusal(refusal("torch-cpu", "fp16"_fmt), {"'torch-cpu'", "torch"});
 }

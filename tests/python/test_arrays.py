@@ -18,6 +18,8 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 torch = pytest.importorskip("torch")
 
 ALL_FLOATS_16 = np.arange(1 << 16, dtype=np.uint32) << 16  # the floats of bf16: every exponent, seven bits of mantissa
+# E4M3 saturates since core PR 178817: not yet in 2.11, in 2.13.
+TORCH = "torch-2.13" if tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (2, 13) else "torch"
 ML_DTYPES = {
     "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e4m3fnuz": "e4m3fnuz",
     "float8_e5m2fnuz": "e5m2fnuz", "float8_e4m3b11fnuz": "e4m3b11fnuz", "float8_e4m3": "e4m3ieee", "float8_e3m4": "e3m4",
@@ -98,10 +100,11 @@ def test_gfloat_decodes_the_same():
                                         (torch.float8_e5m2fnuz, "e5m2fnuz")])  # fmt: skip
 def test_torch_casts_on_the_cpu(dtype, name, spread):
     x = torch.from_numpy(np.concatenate([ALL_FLOATS_16.view(np.float32), spread(1 << 18)]))
-    x = x[~torch.isnan(x)]
+    if dtype.itemsize == 2:  # a CPU keeps the payload of a NaN, CUDA, which the cast follows, does not
+        x = x[~torch.isnan(x)]
     word = torch.int16 if dtype.itemsize == 2 else torch.uint8
     wanted = x.to(dtype).view(word).numpy()
-    found = narrow.encode(x, name, cast="torch")
+    found = narrow.encode(x, name, cast=TORCH)
     assert isinstance(found, torch.Tensor)
     assert np.array_equal(found.numpy().view(wanted.dtype), wanted)
 
@@ -142,9 +145,9 @@ def test_any_layout_gives_the_same_numbers(layout, rounding, dtype):
     codes = narrow.encode(x, "e4m3", **args)
     assert same(codes, narrow.encode(plain, "e4m3", **args)) and codes.shape == x.shape
     assert same(narrow.decode(LAYOUTS[layout](narrow.encode(base, "fp16")), "fp16"), narrow.decode(narrow.encode(plain, "fp16"), "fp16"))
-    out = np.full((x.shape or (1,))[0] * 2, 7, dtype)[: x.size * 2 : 2] if x.ndim == 1 else np.asfortranarray(np.empty(x.shape, dtype))
+    out = np.empty(x.shape, dtype, order="F")
     assert narrow.round(x, "e4m3", out=out, **args) is out
-    assert same(np.ascontiguousarray(out), narrow.round(plain, "e4m3", **args))
+    assert same(out.copy(order="C"), narrow.round(plain, "e4m3", **args))
 
 
 def test_out_may_overlap():
@@ -199,7 +202,8 @@ def test_statistics_are_the_programs(program, tmp_path, spread):
     names = ["fp16", "e4m3", "e5m2"]
     theirs = program("stats", tmp_path / "x.npy", "--formats", ",".join(names), "--scale", "64")
     mine = narrow.statistics(x, names, scale=64)
-    for a, b in zip(mine, theirs):
+    assert [row.format for row in mine] == names
+    for a, b in zip(mine, sorted(theirs, key=lambda row: names.index(row["format"]))):
         for key in ("format", "scale", "count", "zeros", "nan", "inf", "underflow", "subnormal", "overflow", "amax", "min_nonzero", "mse", "sqnr_db"):
             assert a[key] == b[key], key
     assert narrow.statistics(torch.from_numpy(x), names, scale=64) == mine
@@ -213,7 +217,7 @@ def test_histogram():
     assert h.counts.sum() == 4 and h.zero == (1, 1) and h.subnormal == (0, 1) and h.inf == (0, 1) and sum(h.nan) == 1
     assert h.counts[h.binades.tolist().index(0)] == 2
     assert h.lost("fp16").underflow[0] <= 2 <= h.lost("fp16").underflow[1] + 1
-    assert h.best_scale("fp16") == 2.0**14 and h._repr_svg_().startswith("<svg")
+    assert h.best_scale("fp16") == 1 and narrow.histogram([2e-8, 2.0]).best_scale("fp16") == 2 and h._repr_svg_().startswith("<svg")
 
 
 @pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "mxfp6_e2m3"])

@@ -1,5 +1,8 @@
 """Products and what made them; files; the assertions of narrow.testing."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -64,9 +67,9 @@ def test_validate_names_the_plan(program, tmp_path):
     a, b = normal((16, 512), 7), normal((512, 16), 8)
     d = narrow.matmul(a, b, model="hopper.wgmma.f32.f16.f16", plan="split:128")
     v = narrow.validate(a, b, d, gpu="h200")
-    assert v.exact and v.model == "hopper.wgmma.f32.f16.f16" and v.plan == "split:128" and v.equal_count == v.total == 256
+    assert v.exact and v.model == "hopper.wgmma.f32.f16.f16" and "split:128" in {m.plan for m in v.candidates} and v.equal_count == v.total == 256
     assert v.max_ulp == 0 and v.suspicion == "" and {"model", "plan"} <= set(v.candidates[0]) and "bit-exact" in v.report()
-    assert narrow.explain(a, b, d, gpu="h200").startswith("Hopper wgmma, K split at 128, every bit")
+    assert narrow.explain(a, b, d, gpu="h200", plan="split:128").startswith("Hopper wgmma, K split at 128, every bit")
     for name, x in {"a": a, "b": b, "d": d}.items():
         np.save(tmp_path / f"{name}.npy", x)
     theirs = program("validate", "--gpu", "h200", *sum(([f"--{n}", tmp_path / f"{n}.npy"] for n in "abd"), []))
@@ -112,6 +115,14 @@ def test_block_quantised_tensors_are_one(tmp_path, program):
     file = narrow.load(tmp_path / "q.safetensors")
     (tensor,) = file.values()
     assert tensor.format.startswith("mxfp8_e4m3") and np.array_equal(np.asarray(tensor), narrow.quantize(x, "mxfp8_e4m3").dequantize())
+
+
+def test_the_readmes_lines_run():
+    root = Path(__file__).resolve().parents[2]
+    blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
 
 
 # narrow.testing ------------------------------------------------------------------------------------------------------
@@ -178,7 +189,7 @@ def test_batch_invariance():
     x, w = normal((32, 256), 1), normal((256, 16), 2)
     testing.assert_batch_invariant(lambda a, b: narrow.matmul(a, b, model="hopper.wgmma.f32.f16.f16"), x, w)
     by_size = lambda a, b: narrow.matmul(a, b, model="hopper.wgmma.f32.f16.f16", plan="chain" if len(a) < 8 else "split:64")
-    with pytest.raises(AssertionError, match=r"batch of 8 rows(.|\n)*split:64"):
+    with pytest.raises(AssertionError, match=r"batch of 8 rows(.|\n)*:64"):
         testing.assert_batch_invariant(by_size, x, w, [1, 4, 8, 32])
 
 

@@ -23,8 +23,8 @@ struct NamedCast {
 };
 
 // The names that named_cast knows.
-inline constexpr std::string_view named_cast_systems[] = {"cuda",      "cuda-sat", "cuda-nosat", "torch",
-                                                          "ml_dtypes", "onnx",     "onnx-nosat"};
+inline constexpr std::string_view named_cast_systems[] = {"cuda",       "cuda-sat",  "cuda-nosat", "torch",
+                                                          "torch-2.13", "ml_dtypes", "onnx",       "onnx-nosat"};
 
 namespace detail {
 
@@ -34,6 +34,7 @@ inline constexpr Cast e8m0_cuda{.overflow = Overflow::saturate, .negative = Nega
 inline constexpr Cast e8m0_cuda_nosat{.negative = Negative::to_magnitude};
 inline constexpr Cast torch_wide{.through_fp32 = true};
 inline constexpr Cast torch_fp8{.nan = Nan::keep_sign, .through_fp32 = true};
+inline constexpr Cast torch_saturating{.overflow = Overflow::saturate, .nan = Nan::keep_sign, .through_fp32 = true};
 inline constexpr Cast e8m0_torch{
     .through_fp32 = true, .negative = Negative::to_magnitude, .near_zero = NearZero::by_field};
 inline constexpr Cast ml_dtypes_float{.nan = Nan::quiet, .through_fp32 = true};
@@ -64,6 +65,11 @@ inline constexpr NamedCast named_cast_table[] = {
     {"torch", "fp16 bf16", "nearest_even", detail::torch_wide, "2.11 eager on CUDA; double goes through FP32"},
     {"torch", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::torch_fp8, "2.11 eager; double goes through FP32"},
     {"torch", "e8m0", "nearest_even", detail::e8m0_torch, "2.11 eager; double goes through FP32; sign dropped"},
+    {"torch-2.13", "e4m3", "nearest_even", detail::torch_saturating,
+     "2.13 eager on CPU: what overflows, Inf too, becomes 448 (core PR 178817); double goes through FP32"},
+    {"torch-2.13", "fp16 bf16", "nearest_even", detail::torch_wide, "as torch"},
+    {"torch-2.13", "e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::torch_fp8, "as torch"},
+    {"torch-2.13", "e8m0", "nearest_even", detail::e8m0_torch, "as torch"},
     {"ml_dtypes", "bf16 e5m2 e3m4 e4m3ieee e4m3 e4m3fnuz e5m2fnuz e4m3b11fnuz", "nearest_even", detail::ml_dtypes_float,
      "0.6; double goes through FP32"},
     {"ml_dtypes", "e2m3 e3m2 e2m1", "nearest_even", detail::ml_dtypes_finite, "0.6; double goes through FP32"},

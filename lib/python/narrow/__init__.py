@@ -165,7 +165,7 @@ def decode(codes, format, dtype=None, *, out=None):
     p = plan(format)
     if dtype is None and out is None and type(codes) is np.ndarray and codes.dtype.kind == "u" and codes.dtype.isnative:
         result = np.empty_like(codes, dtype=_value_type(p))
-        if _narrow.decode(p, codes, result):
+        if 8 * codes.itemsize >= p.bits and _narrow.decode(p, codes, result):
             return result
     g = given(np.asarray(codes) if isinstance(codes, (list, tuple, int)) else codes)
     words = g.array

@@ -1,4 +1,4 @@
-"""python -m narrow: the program."""
+"""python -m narrow: the program, which lies beside the package or in the build folder."""
 
 import os
 import sys
@@ -6,14 +6,20 @@ from pathlib import Path
 
 from . import _narrow
 
-here = Path(__file__).resolve().parent
-for program in (here / "bin" / "narrow", here.parent.parent / "apps" / "narrow"):
-    if program.exists():
-        os.execv(program, [str(program), *sys.argv[1:]])
-try:
-    status, out, err = _narrow.run_command(sys.argv[1:])
-except ValueError as error:
-    status, out, err = 2, "", f"narrow: {error}\n"
-sys.stdout.write(out)
-sys.stderr.write(err)
-sys.exit(status)
+
+def main() -> int:
+    here = Path(__file__).resolve().parent
+    for program in (here / "bin" / "narrow", here.parent.parent / "apps" / "narrow"):
+        if program.exists():
+            os.execv(program, [str(program), *sys.argv[1:]])
+    try:
+        status, out, err = _narrow.run_command(sys.argv[1:])
+    except ValueError as error:
+        status, out, err = 2, "", f"narrow: {error}\n"
+    sys.stdout.write(out)
+    sys.stderr.write(err)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -171,6 +171,6 @@ def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.n
         raise ValueError(f"out: its shape is {g.array.shape}, and that of the array {tuple(shape)}")
     if not g.array.flags.writeable:
         raise ValueError("out: it is read-only")
-    if not np.shares_memory(g.array, out if isinstance(out, np.ndarray) else g.array):
+    if g.array.size and isinstance(out, np.ndarray) and not np.may_share_memory(g.array, out):
         raise ValueError("out: an array in the machine's byte order is needed")
     return g.array.view(kinds[name])
