@@ -1,5 +1,6 @@
 """Products and what made them; files; the assertions of narrow.testing."""
 
+import json
 import re
 from pathlib import Path
 
@@ -200,3 +201,17 @@ def test_cast_kernels():
         testing.assert_cast(lambda x: narrow.encode(x, "e4m3", rounding="nearest_away"), "e4m3", inputs="fp16")
     with pytest.raises(AssertionError, match="shape"):
         testing.assert_cast(lambda x: narrow.encode(x, "e4m3")[:-1], "e4m3")
+
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path, capsys):
+    notebook = json.loads(path.read_text())
+    names: dict = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None, "committed without output"
+            exec(compile("".join(cell["source"]), path.name, "exec"), names)
+    assert len(capsys.readouterr().out) > 100

@@ -169,7 +169,8 @@ def assert_batch_invariant(fn: Callable[[Any, Any], Any], a, b, sizes: Sequence[
         return f"{v.model}, {v.plan}" if v.exact else f"no plan known here ({v.equal_count} of {v.total} outputs of {v.model}, {v.plan})"
 
     lines = "\n".join(f"  {n:>6} rows: {plan_of(n)}" for n in wanted)
-    raise AssertionError(f"the first {wanted[0]} rows differ from a batch of {first} rows on\n{lines}")
+    some = "the first row differs" if wanted[0] == 1 else f"the first {wanted[0]} rows differ"
+    raise AssertionError(f"{some} from a batch of {first} rows on\n{lines}")
 
 
 def _same_bits(x: np.ndarray, y: np.ndarray) -> bool:
