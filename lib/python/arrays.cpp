@@ -228,11 +228,13 @@ nb::tuple quantise_array(const InArray& x, const std::string& name) {
     q = quantise(read<float>(x), x.shape(0), x.shape(1), chosen.format);
   }
   const std::vector<std::size_t> grid{grid_rows(q.format, q.rows), grid_cols(q.format, q.cols)};
+  // The rule included, as files name it.
+  const std::string full = chosen.name.substr(0, chosen.name.find(':')) + ":" + std::string(row_of(q.format.rule).name);
   const bool has_codes = chosen.format.scale.width() == 8;
   nb::object codes = nb::none();
   if (has_codes) codes = numpy_of(scale_codes(q.scales, q.format), grid);
   return nb::make_tuple(numpy_of(std::move(q.codes), {q.rows, q.cols}), numpy_of(std::move(q.scales), grid), codes,
-                        q.tensor_scale, chosen.name);
+                        q.tensor_scale, full);
 }
 
 void dequantise_array(const InArray& codes, const InArray& scales, float tensor_scale, const std::string& name,
@@ -266,7 +268,7 @@ void bind_arrays(nb::module_& m) {
   m.def("encode", &encode_into);
   m.def("decode", &decode_into);
   m.def("convert", &convert_into);
-  m.def("statistics", &statistics_of, nb::arg("x"), nb::arg("type"), nb::arg("name"), nb::arg("formats"),
+  m.def("statistics", &statistics_of, nb::sig("def statistics(*arguments: typing.Any) -> list[dict[str, typing.Any]]"), nb::arg("x"), nb::arg("type"), nb::arg("name"), nb::arg("formats"),
         nb::arg("scale"), nb::arg("cast").none(), nb::arg("rounding").none(), nb::arg("overflow").none(),
         nb::arg("subnormals").none(), nb::arg("random_bits").none(), nb::arg("seed"));
   nb::class_<Histogram>(m, "Histogram")

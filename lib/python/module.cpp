@@ -71,7 +71,7 @@ Tensor tensor_of(std::string name, const InArray& array, const std::string& type
 NB_MODULE(_narrow, m) {
   namespace nb = nanobind;
   using namespace narrow::python;
-  m.attr("__version__") = narrow::version;
+  m.def("version", [] { return std::string(narrow::version); });
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);

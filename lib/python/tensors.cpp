@@ -3,6 +3,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"
+#include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
@@ -50,13 +52,43 @@ nb::object mapped(const Tensor& tensor) {
   return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t>(bytes.data(), 1, &size, owner), nb::rv_policy::reference);
 }
 
-void save(const std::string& path, const std::vector<std::tuple<std::string, InArray, std::string>>& tensors,
+// What a file holds of a matrix in a block format: (name, bytes, type, shape) of codes, scales and the tensor's factor,
+// and the metadata that join them.
+nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint64_t>& shape, const InArray& codes,
+                           const InArray& scales, float tensor_scale_value, const std::string& format_name) {
+  const BlockFormat format = require_block_format(format_name);
+  TensorHeader header;
+  header.name = name, header.type = *find_element_type("F32"), header.shape = shape;
+  const std::span code_span(static_cast<const std::uint8_t*>(codes.data()), codes.size());
+  const std::span scale_span(static_cast<const float*>(scales.data()), scales.size());
+  const auto bytes_of = [](const void* data, std::size_t size) {
+    const auto* first = static_cast<const std::uint8_t*>(data);
+    return std::vector<std::uint8_t>(first, first + size);
+  };
+  std::vector<std::vector<std::uint8_t>> bytes{packed_codes(code_span, format)};
+  bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format) : bytes_of(scale_span.data(), scale_span.size_bytes()));
+  const float amax = format.rule == ScaleRule::te_nvfp4 ? tensor_scale_value : tensor_scale_value * nvfp4_range;
+  const float factor = file_factor(tensor_scale(amax, format), format);
+  bytes.push_back(bytes_of(&factor, sizeof factor));
+  nb::list parts;
+  const std::vector<TensorHeader> headers = block_headers(header, format);
+  for (std::size_t n = 0; n < headers.size(); ++n)
+    parts.append(nb::make_tuple(headers[n].name, numpy_of(std::move(bytes[n]), {static_cast<std::size_t>(headers[n].bytes())}),
+                                std::string(headers[n].type.name), headers[n].shape));
+  nb::dict said;
+  said[block_format_key(name).c_str()] = format_name;
+  if (headers.size() > 2) said[scale2_key(name).c_str()] = std::string(scale2_is_factor);
+  return nb::make_tuple(parts, said);
+}
+
+void save(const std::string& path, const std::vector<std::tuple<std::string, InArray, std::string, std::vector<std::uint64_t>>>& tensors,
           const std::vector<std::pair<std::string, std::string>>& metadata) {
   std::vector<TensorHeader> headers;
   std::vector<Tensor> parts;
-  for (const auto& [name, array, type] : tensors) {
+  for (const auto& [name, array, type, shape] : tensors) {
     parts.push_back(tensor_of(name, array, type));
     headers.push_back(parts.back());
+    headers.back().shape = shape;
   }
   nb::gil_scoped_release release;
   TensorWriter writer(path, headers, metadata);
@@ -73,13 +105,14 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("bits", [](const Tensor& t) { return t.type.bits; })
       .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape)); })
       .def_prop_ro("block_format", [](const Tensor& t) { return t.blocks ? t.blocks->format_name : std::string(); })
-      .def("mapped", &mapped)
-      .def("values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); })
+      .def("mapped", &mapped, nb::sig("def mapped(self) -> typing.Any"))
+      .def("values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); },
+           nb::sig("def values(self, wide: bool) -> typing.Any"))
       .def("codes", [](const Tensor& t) {
         if (t.type.bits <= 8) return codes_as<std::uint8_t>(t);
         if (t.type.bits <= 16) return codes_as<std::uint16_t>(t);
         return t.type.bits <= 32 ? codes_as<std::uint32_t>(t) : codes_as<std::uint64_t>(t);
-      });
+      }, nb::sig("def codes(self) -> typing.Any"));
   m.def("open_file", [](const std::string& path) {
     TensorFile file;
     {
@@ -94,6 +127,7 @@ void bind_tensors(nb::module_& m) {
     return nb::make_tuple(tensors, metadata, unreadable);
   });
   m.def("save_file", &save);
+  m.def("block_file_parts", &block_file_parts);
 }
 
 }  // namespace narrow::python

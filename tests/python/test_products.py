@@ -126,6 +126,20 @@ def test_the_readmes_lines_run():
         exec(compile(block, "README.md", "exec"), {})
 
 
+@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "nvfp4:torchao_nvfp4"])
+def test_quantized_arrays_are_saved_as_cast_does(name, tmp_path, program):
+    x = normal((4, 64), 4, np.float32)
+    np.save(tmp_path / "x.npy", x)
+    program("cast", tmp_path / "x.npy", tmp_path / "theirs.safetensors", "--to", name)
+    theirs = narrow.load(tmp_path / "theirs.safetensors")
+    (tensor,) = theirs
+    narrow.save(tmp_path / "mine.safetensors", {tensor: narrow.quantize(x, name)})
+    mine = narrow.load(tmp_path / "mine.safetensors")
+    assert mine[tensor].format == theirs[tensor].format and np.array_equal(np.asarray(mine[tensor]), np.asarray(theirs[tensor]))
+    with pytest.raises(ValueError, match="axis 0"):
+        narrow.save(tmp_path / "mine.safetensors", {"x": narrow.quantize(x, "mxfp4", axis=0)})
+
+
 # narrow.testing ------------------------------------------------------------------------------------------------------
 
 PLANS = ["chain", "split:32", "slice:4", "even:3", "promote:32", "split:32,pairwise", "split:32,reversed"]

@@ -22,11 +22,12 @@ from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, Given, decoded, dtype_na
                       target, wrap)  # fmt: skip
 from ._histogram import Histogram, histogram
 from ._products import Validation, dot, explain, matmul, models, validate
+from ._quantized import Quantized, quantize
 from ._records import Record, Records
 from ._tensors import Tensor, Tensors, load, save
 from . import testing  # noqa: E402
 
-__version__ = _narrow.__version__
+__version__ = _narrow.version()
 __all__ = [
     "Format", "Histogram", "Quantized", "Record", "Records", "Scaler", "Tensor", "Tensors", "Validation", "decode", "dot",
     "encode", "explain", "format", "formats", "histogram", "load", "matmul", "models", "quantize", "round", "save",
@@ -244,50 +245,6 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
         Record(row)
         for row in _narrow.statistics(array, type, name, names, scale, cast, rounding, overflow, subnormals, random_bits, seed)
     )
-
-
-@dataclasses.dataclass
-class Quantized:
-    """An array in a block format. A value is code * scale (* a factor of the tensor)."""
-
-    codes: Any  # uint8, one element each, the shape of the array
-    scales: Any  # float32, one for each block
-    scale_codes: Any  # uint8 codes of the scales; None where the scales are FP32
-    tensor_scale: float
-    format: str
-    axis: int
-    _library: str = "numpy"
-
-    def dequantize(self):
-        """The numbers that codes and scales stand for, as float32."""
-        codes = np.moveaxis(np.asarray(self.codes), self.axis, -1)
-        flat = np.ascontiguousarray(codes).reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, codes.shape[-1])
-        out = np.empty(flat.shape, F32)
-        _narrow.dequantise(flat, np.ascontiguousarray(self.scales, F32).ravel(), self.tensor_scale, self.format, out)
-        return wrap(np.ascontiguousarray(np.moveaxis(out.reshape(codes.shape), -1, self.axis)), self._library)
-
-
-def quantize(x, format: str, rule: str | None = None, axis: int = -1) -> Quantized:
-    """An array in a block format ("mxfp8_e4m3", "nvfp4", ...), blocks along axis; rule: how scales are chosen.
-
-    >>> narrow.quantize(np.ones((2, 32), np.float32), "mxfp4").scales.shape
-    (2, 1)
-    """
-    g = given(x)
-    values = floats(g)
-    if values.ndim == 0:
-        raise ValueError("quantize: a number has no blocks; give an array of one dimension or more")
-    moved = np.moveaxis(values, axis, -1)
-    matrix = np.ascontiguousarray(moved, F32).reshape(-1, moved.shape[-1]) if moved.size else np.empty((0, moved.shape[-1]), F32)
-    codes, scales, scale_codes, factor, name = _narrow.quantise(matrix, f"{format}:{rule}" if rule else str(format))
-    codes = np.ascontiguousarray(np.moveaxis(codes.reshape(moved.shape), -1, axis))
-    if scales.shape[0] == matrix.shape[0]:  # blocks are pieces of rows: they keep the other dimensions
-        grid = moved.shape[:-1] + (scales.shape[1],)
-        scales = scales.reshape(grid)
-        scale_codes = None if scale_codes is None else scale_codes.reshape(grid)
-    library = g.library
-    return Quantized(wrap(codes, library), wrap(scales, library), None if scale_codes is None else wrap(scale_codes, library),
-                     factor, name, axis, library)  # fmt: skip
 
 
 def scaler(policy: str, **parameters: float) -> Scaler:

@@ -15,7 +15,7 @@ import numpy as np
 from . import _narrow
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-UINT = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+UINT: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 # The format that a dtype of numpy, torch or ml_dtypes holds, and what .safetensors calls it (where it has a word).
 DTYPES = {
@@ -81,7 +81,7 @@ def _from_numpy(x: np.ndarray, library: str) -> Given:
         return Given(x, DTYPES[name][0], library)
     if name in DTYPES:
         known = name == "float16"
-        return Given(x.view(UINT[x.itemsize]), DTYPES[name][0], library if known else "ml_dtypes")
+        return Given(x.view(UINT[x.itemsize]), DTYPES[name][0], library if known or library == "jax" else "ml_dtypes")
     if name in INTEGERS:
         return Given(x, "", library)
     raise TypeError(f"an array of {name}: no format holds that; floating numbers, integers and their codes are taken")

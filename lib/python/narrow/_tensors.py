@@ -9,7 +9,8 @@ from typing import Any, Iterator
 import numpy as np
 
 from . import _narrow
-from ._arrays import DTYPES, F32, given
+from ._arrays import DTYPES, given
+from ._quantized import Quantized
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8",
           "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8", "BOOL": "?", "C64": "c8"}  # fmt: skip
@@ -78,15 +79,21 @@ def load(path: str | os.PathLike) -> Tensors:
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
     """Writes .safetensors, or .npy for one array: whole or not at all. Quantized arrays become codes and scales."""
-    parts: list[tuple[str, np.ndarray, str]] = []
+    parts: list[tuple[str, np.ndarray, str, list[int]]] = []
     said = dict(metadata or {})
     for name, x in tensors.items():
-        if type(x).__name__ == "Quantized":
-            x = x.dequantize()
+        if isinstance(x, Quantized):
+            if x.axis not in (-1, x.codes.ndim - 1):
+                raise ValueError(f"{name}: in a file, blocks lie along the last axis, not along axis {x.axis}")
+            more, keys = _narrow.block_file_parts(name, list(x.codes.shape), np.ascontiguousarray(x.codes),
+                                                  np.ascontiguousarray(x.scales), x.tensor_scale, x.format)  # fmt: skip
+            parts += more
+            said.update(keys)
+            continue
         g = given(x.numpy() if isinstance(x, Tensor) else x)
         array = np.ascontiguousarray(g.array)
         kind = g.type or f"U{8 * array.itemsize}"
         if not g.type:
             said[f"{name}.format"] = g.format
-        parts.append((name, array, kind))
+        parts.append((name, array, kind, list(array.shape)))
     _narrow.save_file(os.fspath(path), parts, list(said.items()))

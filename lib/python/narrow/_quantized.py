@@ -1,0 +1,55 @@
+"""Arrays in block formats: elements that share a scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from . import _narrow
+from ._arrays import F32, floats, given, wrap
+
+
+@dataclasses.dataclass
+class Quantized:
+    """An array in a block format. A value is code * scale (* a factor of the tensor)."""
+
+    codes: Any  # uint8, one element each, the shape of the array
+    scales: Any  # float32, one for each block
+    scale_codes: Any  # uint8 codes of the scales; None where the scales are FP32
+    tensor_scale: float
+    format: str
+    axis: int
+    _library: str = "numpy"
+
+    def dequantize(self):
+        """The numbers that codes and scales stand for, as float32."""
+        codes = np.moveaxis(np.asarray(self.codes), self.axis, -1)
+        flat = np.ascontiguousarray(codes).reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, codes.shape[-1])
+        out = np.empty(flat.shape, F32)
+        _narrow.dequantise(flat, np.ascontiguousarray(self.scales, F32).ravel(), self.tensor_scale, self.format, out)
+        return wrap(np.ascontiguousarray(np.moveaxis(out.reshape(codes.shape), -1, self.axis)), self._library)
+
+
+def quantize(x, format: str, rule: str | None = None, axis: int = -1) -> Quantized:
+    """An array in a block format ("mxfp8_e4m3", "nvfp4", ...), blocks along axis; rule: how scales are chosen.
+
+    >>> narrow.quantize(np.ones((2, 32), np.float32), "mxfp4").scales.shape
+    (2, 1)
+    """
+    g = given(x)
+    values = floats(g)
+    if values.ndim == 0:
+        raise ValueError("quantize: a number has no blocks; give an array of one dimension or more")
+    moved = np.moveaxis(values, axis, -1)
+    matrix = np.ascontiguousarray(moved, F32).reshape(-1, moved.shape[-1]) if moved.size else np.empty((0, moved.shape[-1]), F32)
+    codes, scales, scale_codes, factor, name = _narrow.quantise(matrix, f"{format}:{rule}" if rule else str(format))
+    codes = np.ascontiguousarray(np.moveaxis(codes.reshape(moved.shape), -1, axis))
+    if scales.shape[0] == matrix.shape[0]:  # blocks are pieces of rows: they keep the other dimensions
+        grid = moved.shape[:-1] + (scales.shape[1],)
+        scales = scales.reshape(grid)
+        scale_codes = None if scale_codes is None else scale_codes.reshape(grid)
+    library = g.library
+    return Quantized(wrap(codes, library), wrap(scales, library), None if scale_codes is None else wrap(scale_codes, library),
+                     factor, name, axis, library)  # fmt: skip
