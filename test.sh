@@ -42,6 +42,14 @@ say "build"
 cmake --build --preset "$preset" -j "$(build_jobs)"
 say "test"
 ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"
+if [ ${#tests[@]} = 0 ]; then
+  say "Python: the wheel, installed and tested"
+  rm -rf build/wheels
+  build/venv/bin/python -m pip wheel --quiet --no-build-isolation --no-deps -w build/wheels -C build-dir="build/$preset" \
+    -C cmake.define.NARROW_TESTS=ON -C cmake.define.NARROW_NOTEBOOKS=ON .
+  build/venv/bin/python -m pip install --quiet --force-reinstall --no-deps build/wheels/*.whl
+  (cd build && venv/bin/python -m pytest -q --rootdir .. ../tests/python)
+fi
 if [ "$cuda" = yes ]; then
   say "CUDA: compiled; \"narrow gpu check\" runs it where there is a GPU"
   cmake --preset cuda

@@ -1,7 +1,6 @@
 // Casts, statistics, histograms and block formats on arrays. Every function that computes lets other threads run.
-#include "narrow/array/array.hpp"
-
 #include "bindings.hpp"
+#include "narrow/array/array.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
@@ -220,8 +219,7 @@ struct Histogram {
 
 nb::tuple quantise_array(const InArray& x, const std::string& name) {
   const app::ChosenBlockFormat chosen = app::choose_block_format(name);
-  if (x.kind() != 'f' || x.ndim() != 2 || !is_dense(x))
-    throw Error("a float32 matrix without gaps is needed here");
+  if (x.kind() != 'f' || x.ndim() != 2 || !is_dense(x)) throw Error("a float32 matrix without gaps is needed here");
   Quantised q;
   {
     nb::gil_scoped_release release;
@@ -268,9 +266,10 @@ void bind_arrays(nb::module_& m) {
   m.def("encode", &encode_into);
   m.def("decode", &decode_into);
   m.def("convert", &convert_into);
-  m.def("statistics", &statistics_of, nb::sig("def statistics(*arguments: typing.Any) -> list[dict[str, typing.Any]]"), nb::arg("x"), nb::arg("type"), nb::arg("name"), nb::arg("formats"),
-        nb::arg("scale"), nb::arg("cast").none(), nb::arg("rounding").none(), nb::arg("overflow").none(),
-        nb::arg("subnormals").none(), nb::arg("random_bits").none(), nb::arg("seed"));
+  m.def("statistics", &statistics_of, nb::sig("def statistics(*arguments: typing.Any) -> list[dict[str, typing.Any]]"),
+        nb::arg("x"), nb::arg("type"), nb::arg("name"), nb::arg("formats"), nb::arg("scale"), nb::arg("cast").none(),
+        nb::arg("rounding").none(), nb::arg("overflow").none(), nb::arg("subnormals").none(),
+        nb::arg("random_bits").none(), nb::arg("seed"));
   nb::class_<Histogram>(m, "Histogram")
       .def(nb::init<const InArray&>())
       .def("lost", &Histogram::lost)

@@ -43,7 +43,8 @@ nb::object codes_as(const Tensor& tensor) {
 // The bytes of the file where they lie, as a read-only array that keeps the file open; None where they must be moved.
 nb::object mapped(const Tensor& tensor) {
   const std::span<const std::byte> bytes = tensor.source->mapped();
-  if (bytes.empty() || tensor.column_major || tensor.big_endian || tensor.blocks != nullptr || tensor.type.bits % 8 != 0)
+  if (bytes.empty() || tensor.column_major || tensor.big_endian || tensor.blocks != nullptr ||
+      tensor.type.bits % 8 != 0)
     return nb::none();
   tensor.source->check();
   auto* kept = new std::shared_ptr<const ByteSource>(tensor.source);
@@ -66,14 +67,16 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
     return std::vector<std::uint8_t>(first, first + size);
   };
   std::vector<std::vector<std::uint8_t>> bytes{packed_codes(code_span, format)};
-  bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format) : bytes_of(scale_span.data(), scale_span.size_bytes()));
+  bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format)
+                                            : bytes_of(scale_span.data(), scale_span.size_bytes()));
   const float amax = format.rule == ScaleRule::te_nvfp4 ? tensor_scale_value : tensor_scale_value * nvfp4_range;
   const float factor = file_factor(tensor_scale(amax, format), format);
   bytes.push_back(bytes_of(&factor, sizeof factor));
   nb::list parts;
   const std::vector<TensorHeader> headers = block_headers(header, format);
   for (std::size_t n = 0; n < headers.size(); ++n)
-    parts.append(nb::make_tuple(headers[n].name, numpy_of(std::move(bytes[n]), {static_cast<std::size_t>(headers[n].bytes())}),
+    parts.append(nb::make_tuple(headers[n].name,
+                                numpy_of(std::move(bytes[n]), {static_cast<std::size_t>(headers[n].bytes())}),
                                 std::string(headers[n].type.name), headers[n].shape));
   nb::dict said;
   said[block_format_key(name).c_str()] = format_name;
@@ -81,7 +84,8 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
   return nb::make_tuple(parts, said);
 }
 
-void save(const std::string& path, const std::vector<std::tuple<std::string, InArray, std::string, std::vector<std::uint64_t>>>& tensors,
+void save(const std::string& path,
+          const std::vector<std::tuple<std::string, InArray, std::string, std::vector<std::uint64_t>>>& tensors,
           const std::vector<std::pair<std::string, std::string>>& metadata) {
   std::vector<TensorHeader> headers;
   std::vector<Tensor> parts;
@@ -106,13 +110,17 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape)); })
       .def_prop_ro("block_format", [](const Tensor& t) { return t.blocks ? t.blocks->format_name : std::string(); })
       .def("mapped", &mapped, nb::sig("def mapped(self) -> typing.Any"))
-      .def("values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); },
-           nb::sig("def values(self, wide: bool) -> typing.Any"))
-      .def("codes", [](const Tensor& t) {
-        if (t.type.bits <= 8) return codes_as<std::uint8_t>(t);
-        if (t.type.bits <= 16) return codes_as<std::uint16_t>(t);
-        return t.type.bits <= 32 ? codes_as<std::uint32_t>(t) : codes_as<std::uint64_t>(t);
-      }, nb::sig("def codes(self) -> typing.Any"));
+      .def(
+          "values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); },
+          nb::sig("def values(self, wide: bool) -> typing.Any"))
+      .def(
+          "codes",
+          [](const Tensor& t) {
+            if (t.type.bits <= 8) return codes_as<std::uint8_t>(t);
+            if (t.type.bits <= 16) return codes_as<std::uint16_t>(t);
+            return t.type.bits <= 32 ? codes_as<std::uint32_t>(t) : codes_as<std::uint64_t>(t);
+          },
+          nb::sig("def codes(self) -> typing.Any"));
   m.def("open_file", [](const std::string& path) {
     TensorFile file;
     {
