@@ -238,6 +238,7 @@ nb::tuple quantise_array(const InArray& x, const std::string& name) {
 void dequantise_array(const InArray& codes, const InArray& scales, float tensor_scale, const std::string& name,
                       const OutArray& out) {
   const BlockFormat format = app::choose_block_format(name).format;
+  if (codes.kind() != 'B' || scales.kind() != 'f') throw Error("codes are uint8 and scales float32");
   nb::gil_scoped_release release;
   dequantise_into(read<std::uint8_t>(codes), read<float>(scales), tensor_scale, codes.shape(0), codes.shape(1), format,
                   write<float>(out));

@@ -43,7 +43,11 @@ class Memory {
   std::int64_t stride(std::size_t i) const {
     return view_.strides[i] % view_.itemsize == 0 ? view_.strides[i] / view_.itemsize : std::int64_t{-1} << 62;
   }
-  char kind() const { return view_.format != nullptr && view_.format[1] == '\0' ? view_.format[0] : '?'; }
+  // 'f', 'd', ...; numpy writes "=f" where the memory is not aligned
+  char kind() const {
+    const std::string_view format = view_.format != nullptr ? view_.format : "?";
+    return format.size() == 2 && format[0] == '=' ? format[1] : format.size() == 1 ? format[0] : '?';
+  }
 
  private:
   Py_buffer view_{};

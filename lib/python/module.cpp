@@ -8,8 +8,20 @@
 namespace narrow::python {
 namespace {
 
-// A sentence about a flag is one about the argument of that name: "--rounding: ..." is "rounding: ...".
-std::string without_flags(const std::string& text) { return text.starts_with("--") ? text.substr(2) : text; }
+// A sentence about a flag is one about the argument of that name: "--random-bits: ..." is "random_bits: ...".
+std::string without_flags(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool starts = text.compare(i, 2, "--") == 0 && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '(');
+    if (!starts) {
+      out += text[i++];
+      continue;
+    }
+    for (i += 2; i < text.size() && (text[i] == '-' || (text[i] >= 'a' && text[i] <= 'z')); ++i)
+      out += text[i] == '-' ? '_' : text[i];
+  }
+  return out;
+}
 
 class ArraySource final : public ByteSource {
  public:

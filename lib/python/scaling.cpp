@@ -19,8 +19,10 @@ class PythonScaler {
     named_ = make_scaler(words);
   }
   float scale() const { return named_.scaler->scale(); }
-  std::string step(bool found_inf, float amax) {
-    named_.scaler->observe({found_inf, amax});
+  std::string step(const nb::object& found_inf, float amax) {
+    const int truth = PyObject_IsTrue(found_inf.ptr());
+    if (truth < 0) throw nb::python_error();
+    named_.scaler->observe({truth != 0, amax});
     return std::string(name_of(named_.scaler->event()));
   }
   std::string state() const { return named_.scaler->state_text(); }
@@ -40,7 +42,9 @@ nb::dict scale_trace(const std::vector<std::int64_t>& steps, const std::vector<f
     nb::list rows;
     for (std::size_t i = 0; i < trace.steps.size(); ++i) {
       nb::dict row;
-      row["step"] = steps[i], row["scale"] = trace.steps[i].scale, row["skipped"] = trace.steps[i].skipped;
+      row["step"] = steps[i], row["scale"] = trace.steps[i].scale;
+      if (trace.steps[i].certainty == Certainty::unknown) row["skipped"] = nb::none();  // the log does not tell
+      else row["skipped"] = trace.steps[i].skipped;
       row["event"] = std::string(name_of(trace.steps[i].event));
       row["certain"] = trace.steps[i].certainty == Certainty::exact;
       rows.append(row);
@@ -58,7 +62,7 @@ void bind_scaling(nb::module_& m) {
       .def_prop_ro("name", &PythonScaler::name)
       .def_prop_ro("scale", &PythonScaler::scale, "What the next step is multiplied by.")
       .def_prop_ro("state", &PythonScaler::state, "Everything that it remembers, as text.")
-      .def("step", &PythonScaler::step, nb::arg("found_inf") = false, nb::arg("amax") = 0.0F,
+      .def("step", &PythonScaler::step, nb::arg("found_inf") = nb::bool_(false), nb::arg("amax") = 0.0F,
            "Tells it what a step showed; returns what that did to the scale: 'none', 'grew', 'backed_off', ...");
   m.def("scale_trace", &scale_trace);
 }

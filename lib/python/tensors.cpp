@@ -15,29 +15,18 @@ namespace {
 
 std::vector<std::size_t> shape_of(const Tensor& t) { return {t.shape.begin(), t.shape.end()}; }
 
-// All values as float or double, in C order.
+// All elements in C order: their values as float or double, or their codes as unsigned integers.
 template <class T>
-nb::object values_as(const Tensor& tensor) {
-  std::vector<T> values;
+nb::object read_as(const Tensor& tensor) {
+  std::vector<T> out;
   {
     nb::gil_scoped_release release;
     const Tensor t = row_major(tensor);
-    values.resize(static_cast<std::size_t>(t.values()));
-    read_values(t, 0, std::span(values));
+    out.resize(static_cast<std::size_t>(t.values()));
+    if constexpr (std::is_floating_point_v<T>) read_values(t, 0, std::span(out));
+    else read_codes(t, 0, std::span(out));
   }
-  return numpy_of(std::move(values), shape_of(tensor));
-}
-
-template <class U>
-nb::object codes_as(const Tensor& tensor) {
-  std::vector<U> codes;
-  {
-    nb::gil_scoped_release release;
-    const Tensor t = row_major(tensor);
-    codes.resize(static_cast<std::size_t>(t.values()));
-    read_codes(t, 0, std::span(codes));
-  }
-  return numpy_of(std::move(codes), shape_of(tensor));
+  return numpy_of(std::move(out), shape_of(tensor));
 }
 
 // The bytes of the file where they lie, as a read-only array that keeps the file open; None where they must be moved.
@@ -66,18 +55,25 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
     const auto* first = static_cast<const std::uint8_t*>(data);
     return std::vector<std::uint8_t>(first, first + size);
   };
-  std::vector<std::vector<std::uint8_t>> bytes{packed_codes(code_span, format)};
+  const std::vector<TensorHeader> headers = block_headers(header, format);
+  // Codes that do not fill whole bytes stand one a byte.
+  std::vector<std::vector<std::uint8_t>> bytes{headers[0].bytes() == code_span.size()
+                                                   ? bytes_of(code_span.data(), code_span.size())
+                                                   : packed_codes(code_span, format)};
   bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format)
                                             : bytes_of(scale_span.data(), scale_span.size_bytes()));
   const float amax = format.rule == ScaleRule::te_nvfp4 ? tensor_scale_value : tensor_scale_value * nvfp4_range;
   const float factor = file_factor(tensor_scale(amax, format), format);
   bytes.push_back(bytes_of(&factor, sizeof factor));
   nb::list parts;
-  const std::vector<TensorHeader> headers = block_headers(header, format);
-  for (std::size_t n = 0; n < headers.size(); ++n)
+  for (std::size_t n = 0; n < headers.size(); ++n) {
+    if (bytes[n].size() != headers[n].bytes() || codes.itemsize() != 1 || scales.kind() != 'f')
+      throw Error(headers[n].name + ": " + std::to_string(bytes[n].size()) + " bytes where " +
+                  std::to_string(headers[n].bytes()) + " are right: codes and scales do not fit each other");
     parts.append(nb::make_tuple(headers[n].name,
                                 numpy_of(std::move(bytes[n]), {static_cast<std::size_t>(headers[n].bytes())}),
                                 std::string(headers[n].type.name), headers[n].shape));
+  }
   nb::dict said;
   said[block_format_key(name).c_str()] = format_name;
   if (headers.size() > 2) said[scale2_key(name).c_str()] = std::string(scale2_is_factor);
@@ -111,14 +107,14 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("block_format", [](const Tensor& t) { return t.blocks ? t.blocks->format_name : std::string(); })
       .def("mapped", &mapped, nb::sig("def mapped(self) -> typing.Any"))
       .def(
-          "values", [](const Tensor& t, bool wide) { return wide ? values_as<double>(t) : values_as<float>(t); },
+          "values", [](const Tensor& t, bool wide) { return wide ? read_as<double>(t) : read_as<float>(t); },
           nb::sig("def values(self, wide: bool) -> typing.Any"))
       .def(
           "codes",
           [](const Tensor& t) {
-            if (t.type.bits <= 8) return codes_as<std::uint8_t>(t);
-            if (t.type.bits <= 16) return codes_as<std::uint16_t>(t);
-            return t.type.bits <= 32 ? codes_as<std::uint32_t>(t) : codes_as<std::uint64_t>(t);
+            if (t.type.bits <= 8) return read_as<std::uint8_t>(t);
+            if (t.type.bits <= 16) return read_as<std::uint16_t>(t);
+            return t.type.bits <= 32 ? read_as<std::uint32_t>(t) : read_as<std::uint64_t>(t);
           },
           nb::sig("def codes(self) -> typing.Any"));
   m.def("open_file", [](const std::string& path) {

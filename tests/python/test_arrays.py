@@ -181,11 +181,32 @@ def test_numbers_and_lists():
     (lambda: narrow.encode(np.array([2**60 + 1]), "fp32"), ValueError, "2^53"),
     (lambda: narrow.round(np.zeros(3, np.complex64), "fp16"), TypeError, "complex64"),
     (lambda: narrow.statistics([1.0], ["fp16"], scale=0), ValueError, "scale"),
+    (lambda: narrow.round(10**400, "fp16"), ValueError, "larger"), (lambda: narrow.statistics(2**60 + 1, ["fp16"]), ValueError, "twice"),
+    (lambda: narrow.round(np.zeros(2), "fp16", out=[0.0, 0.0]), TypeError, "out"), (lambda: narrow.round(1.0, "fp16", seed=-1), ValueError, "seed"),
+    (lambda: narrow.round(torch.rand(4), "fp16", out=torch.zeros(1).expand(4)), ValueError, "one place"),
+    (lambda: narrow.round(torch.rand(3), "fp16", out=torch.rand(3, requires_grad=True)), ValueError, "gradient"),
+    (lambda: narrow.round(np.ma.masked_array([1.0], [True]), "fp16"), TypeError, "masked"),
+    (lambda: narrow.round(torch.zeros(3).to_sparse(), "fp16"), TypeError, "sparse"), (lambda: narrow.round(1.0, "fp16", cast=3), TypeError, "cast"),
+    (lambda: narrow.format("all"), ValueError, "all"), (lambda: narrow.show("--help"), ValueError, "number"),
+    (lambda: narrow.decode([2**63], "e4m3"), ValueError, "0xff"), (lambda: narrow.encode(1.0, "fp16", random_bits=99), ValueError, "1 to 64"),
+    (lambda: narrow.encode(1.0, "fp16", random_bits=9), ValueError, "rounding stochastic"),
+    (lambda: narrow.decode(torch.zeros(1, dtype=torch.uint8), "e2m1", dtype="float6_e2m3fn"), ValueError, "torch has no"),
     (lambda: narrow.quantize(1.0, "mxfp8_e4m3"), ValueError, "blocks"), (lambda: narrow.scaler("tortch"), ValueError, "torch"),
 ])  # fmt: skip
 def test_what_is_wrong_is_said(call, error, words):
     with pytest.raises(error, match=words.replace("^", r"\^").replace("?", r"\?")):
         call()
+
+
+def test_what_is_exact_is_taken():
+    assert narrow.statistics(2**60, ["fp32"])[0].amax == 2.0**60 and narrow.round(2**60, "bf16") == 2.0**60
+    assert narrow.decode([], "e4m3").shape == (0,) and narrow.show(1, "e4m3")[0].code == narrow.show(1, narrow.format("e4m3"))[0].code
+    unaligned = np.frombuffer(b"." + np.ones(64, np.float32).tobytes(), np.float32, offset=1)
+    assert narrow.histogram(unaligned).counts.tolist() == [64] and narrow.quantize(unaligned, "mxfp4").dequantize().tolist() == [1.0] * 64
+    out = torch.rand(3)
+    before = out._version
+    narrow.round(torch.rand(3), "fp16", out=out)
+    assert out._version > before
 
 
 def test_a_read_only_out_is_refused():
@@ -290,7 +311,7 @@ def test_no_copy_in_place():
 def test_scalers_and_traces():
     s = narrow.scaler("torch", init=2.0**16, growth_interval=2)
     assert s.scale == 65536
-    assert s.step(found_inf=True) == "backed_off" and s.scale == 32768
+    assert s.step(found_inf=np.bool_(True)) == "backed_off" and s.scale == 32768
     assert s.step() == "none" and s.step() == "grew" and s.scale == 65536
     reference = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=2)
     assert reference.get_scale() == 65536 if reference.is_enabled() else True

@@ -140,6 +140,44 @@ def test_quantized_arrays_are_saved_as_cast_does(name, tmp_path, program):
         narrow.save(tmp_path / "mine.safetensors", {"x": narrow.quantize(x, "mxfp4", axis=0)})
 
 
+@pytest.mark.parametrize("shape", [(3, 33), (7,), (1, 7), (2, 3, 5)])
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "bfp4x16"])
+def test_odd_counts_of_codes_fill_files(shape, name, tmp_path):
+    q = narrow.quantize(np.ones(shape, np.float32), name)
+    narrow.save(tmp_path / "q.safetensors", {"w": q})
+    assert np.array_equal(narrow.load(tmp_path / "q.safetensors")["w"].numpy(), q.dequantize())
+    q.scales = q.scales[..., :0]
+    with pytest.raises(ValueError, match="fit"):
+        narrow.save(tmp_path / "q.safetensors", {"w": q})
+
+
+def test_types_outlive_a_copy(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    path, copy = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    narrow.save(path, {"h": torch.ones(3, dtype=torch.bfloat16), "z": np.ones(2, ml_dtypes.float8_e4m3fnuz), "s": np.array(1.5)})
+    narrow.save(copy, dict(narrow.load(path)))
+    file = narrow.load(copy)
+    assert file["h"].type == "BF16" and file["s"].shape == () and np.asarray(file["s"]) == 1.5
+    assert narrow.load(path)["z"].format == "e4m3fnuz" and np.asarray(narrow.load(path)["z"]).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="npy"):
+        narrow.save(tmp_path / "a.npy", {"h": torch.ones(3, dtype=torch.bfloat16)})
+    with pytest.raises(TypeError, match="by name"):
+        narrow.save(path, [1])
+
+
+def test_integer_models():
+    model = "ampere.mma.s32.s8.s8.k32"
+    assert narrow.dot(np.float16([2, 3]), [1, 1], model=model) == 5.0
+    assert narrow.matmul(np.float32([[2, 3]]), np.float32([[1], [1]]), model=model, a_format="s8", b_format="s8").tolist() == [[5]]
+    for wrong in ([300.0], [1.7], [np.nan]):
+        with pytest.raises(ValueError, match="integers from -128"):
+            narrow.dot(wrong, [1.0], model=model)
+    with pytest.raises(ValueError, match="c:"):
+        narrow.dot([1.0], [1.0], c=[1.0, 2.0], model=model)
+    x = normal((4, 64), 1)
+    assert narrow.matmul(x[None], x.T[None], model="hopper.wgmma.f32.f16.f16").shape == (1, 4, 4)
+
+
 # narrow.testing ------------------------------------------------------------------------------------------------------
 
 PLANS = ["chain", "split:32", "slice:4", "even:3", "promote:32", "split:32,pairwise", "split:32,reversed"]
@@ -198,6 +236,76 @@ def test_ordered_data_counts():
     a = np.ones((8, k), np.float32)
     b = np.concatenate([np.full(k // 2, 1.1), np.full(k // 2, -1.1)]).astype(np.float32)[:, None] * (1 + normal((k, 8), 1, np.float32) / 100)
     testing.assert_matmul(narrow.matmul(a, b, model="software.muladd.f32.f32.f32", plan="chain"), a, b)
+
+
+def sums(a, b, order, chains=1):
+    """FP32 sums of FP32 products along K in this order, in so many interleaved chains."""
+    total = np.zeros((chains, a.shape[0], b.shape[1]), np.float32)
+    for i, k in enumerate(order):
+        total[i % chains] += a[:, k, None] * b[None, k]
+    return total.sum(axis=0, dtype=np.float32)
+
+
+@pytest.mark.parametrize("k", [256, 4096])
+def test_data_of_few_values_counts(k):
+    """Constant and quantised operands repeat their rounding errors: the bound knows it."""
+    a = narrow.round(np.abs(normal((4, k), 1, np.float32)), "e2m1") * np.float32(0.1)
+    b = np.ones((k, 4), np.float32) * np.float32([1, 0.5, 0.3, 0.9])
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for x, y in ((a, b), (np.full((2, k), 0.1, np.float32), np.ones((k, 2), np.float32))):
+        limit, exact = testing.bound(x, y), x.astype(np.float64) @ y.astype(np.float64)
+        for found in (sums(x, y, range(k)), sums(x, y, range(k)[::-1]), sums(x, y, range(k), 2)):
+            assert (np.abs(found - exact) <= limit).all()
+
+
+def test_what_a_test_must_not_let_pass():
+    with pytest.raises(AssertionError, match="no number of fp16"):
+        testing.assert_cast(lambda x: x, "fp16")
+
+    def spoils_its_input(x):
+        x[:] = 0
+        return np.zeros(x.shape, np.uint8)
+
+    with pytest.raises(AssertionError):
+        testing.assert_cast(spoils_its_input, "e4m3")
+    a, b = normal((8, 64), 1), normal((64, 8), 2)
+    buffer = np.empty((8, 8), np.float32)
+
+    def reuses(p, q):
+        buffer[: len(p)] = len(p)
+        return buffer[: len(p)]
+
+    def wrong_in_the_middle(p, q):
+        d = p.astype(np.float32) @ q.astype(np.float32)
+        if len(p) == 8:
+            d[3] += 1
+        return d
+
+    for fn in (reuses, wrong_in_the_middle):
+        with pytest.raises(AssertionError, match="differ"):
+            testing.assert_batch_invariant(fn, a, b, [1, 4, 8])
+    large = np.tile(a, (1, 64)).astype(np.float16)
+    with pytest.raises(AssertionError):
+        testing.assert_matmul(np.zeros((8, 8), np.float16), large, np.tile(b, (64, 1)), accumulate="fp16", rigorous=True)
+    infinite = a.copy()
+    infinite[0, 0] = np.inf
+    with np.errstate(invalid="ignore"):
+        d = narrow.matmul(infinite, b, model="software.fma.f32.f16.f16")
+    testing.assert_matmul(d, infinite, b, rigorous=True)
+    d[0] = 0
+    with pytest.raises(AssertionError):
+        testing.assert_matmul(d, infinite, b, rigorous=True)
+
+
+def test_what_a_test_must_let_pass():
+    a, b = normal((8, 64), 1), normal((64, 8), 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    testing.assert_matmul(narrow.round(exact * 32, "e4m3", overflow="saturate"), a, b * np.float16(32), out_format="e4m3")
+    testing.assert_matmul(exact, a, b, accumulate="fp64")
+    testing.assert_matmul(narrow.round(exact.astype(np.float32), "bf16"), a, b, out_format="bf16")
+    testing.assert_matmul(exact[None].astype(np.float32), a[None], b[None])
+    testing.assert_matmul((exact + np.arange(8)).astype(np.float32), a, b, np.arange(8, dtype=np.float32))
+    testing.assert_matmul(np.zeros((2, 3), np.float32), np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32))
 
 
 def test_batch_invariance():

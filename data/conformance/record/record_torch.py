@@ -1,5 +1,6 @@
 # Question: which code does PyTorch eager (CUDA, then CPU) give for every float32, and for sampled float64?
 # Run: python3 record_torch.py edge_inputs.txt [--cuda-only]; prints the S and E lines that assemble.py reads.
+# On a machine without a GPU: record_torch.py edge_inputs.txt --cpu NAME FORMAT.., for the rows of system NAME.
 import sys
 import torch
 
@@ -8,6 +9,7 @@ FORMATS = [("fp16", torch.float16), ("bf16", torch.bfloat16), ("e4m3", torch.flo
            ("e5m2fnuz", torch.float8_e5m2fnuz), ("e8m0", torch.float8_e8m0fnu)]
 M64 = (1 << 64) - 1
 CHUNK = 1 << 26
+HOME = "cuda" if torch.cuda.is_available() else "cpu"  # where sums are made
 
 
 def signed(c):
@@ -33,7 +35,7 @@ def widen(p):  # int64 float32 patterns -> int64 double patterns, exact, NaN pay
 
 
 def sample(which):  # the two float64 samples; see systems.tsv
-    i = torch.arange(1 << 22, device="cuda")
+    i = torch.arange(1 << 22, device=HOME)
     r = mix(which + i * signed(0x9E3779B97F4A7C15))
     p = r & 0xFFFFFFFF
     if which == 1:
@@ -53,7 +55,7 @@ def to_float_odd(d):  # round to odd: rounding the result again rounds the doubl
 
 
 def codes(x, dtype):  # converts where x lives; the codes come back on the GPU
-    c = x.to(dtype).cuda()
+    c = x.to(dtype).to(HOME)
     return (c.view(torch.int16).long() & 0xFFFF) if c.element_size() == 2 else c.view(torch.uint8).long()
 
 
@@ -61,14 +63,14 @@ def total(c, index):
     return mix((c << 32) | index).sum().item()
 
 
-def record(system, device, edges, spec64):
+def record(system, device, edges, spec64, formats=FORMATS):
     e32 = edges.to(torch.int32).view(torch.float32).to(device)
     e64 = widen(edges).view(torch.float64).to(device)
-    for name, dtype in FORMATS:
+    for name, dtype in formats:
         row = f"{system}\t{name}\t" + "nearest_even"  # e8m0 has one significant bit: a tie goes up
         h = 0
         for start in range(0, 1 << 32, CHUNK):
-            i = torch.arange(start, start + CHUNK, device="cuda")
+            i = torch.arange(start, start + CHUNK, device=HOME)
             x = i.to(torch.int32).view(torch.float32).to(device)
             h += total(codes(x, dtype), i)
         print(f"S\t{row}\tf32\t{h & M64:016X}\t.to({dtype})", flush=True)
@@ -81,10 +83,10 @@ def record(system, device, edges, spec64):
         for source, bits in spec64:
             d = bits.view(torch.float64).to(device)
             c = codes(d, dtype)
-            finite = torch.isfinite(d).cuda()
+            finite = torch.isfinite(d).to(HOME)
             once = ((c != codes(to_float_odd(d), dtype)) & finite).sum().item()
             via = ((c != codes(d.float(), dtype)) & finite).sum().item()
-            h = total(c, torch.arange(1 << 22, device="cuda")) & M64
+            h = total(c, torch.arange(1 << 22, device=HOME)) & M64
             print(f"S\t{row}\t{source}\t{h:016X}\t.to({dtype}); differ from rounding once {once}, via f32 {via}")
         print("E\t" + row + "\tf64\t" + "\t".join("%X" % c for c in codes(e64, dtype).tolist()), flush=True)
 
@@ -92,8 +94,12 @@ def record(system, device, edges, spec64):
 def main():
     print("# torch", torch.__version__)
     with open(sys.argv[1]) as f:
-        edges = torch.tensor([int(s.split()[0], 16) for s in f if not s.startswith("#")], device="cuda")
+        edges = torch.tensor([int(s.split()[0], 16) for s in f if not s.startswith("#")], device=HOME)
     spec64 = [("f64-sample", sample(1)), ("f64-mid", sample(2))]
+    if "--cpu" in sys.argv:
+        system, *names = sys.argv[sys.argv.index("--cpu") + 1:]
+        record(system, "cpu", edges, spec64, [row for row in FORMATS if row[0] in names])
+        return
     record("torch", "cuda", edges, spec64)
     if "--cuda-only" not in sys.argv:
         record("torch-cpu", "cpu", edges, spec64)

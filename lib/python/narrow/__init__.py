@@ -18,7 +18,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _narrow
-from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, Given, decoded, dtype_name, floats, given, in_order, plan,
+from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, dtype_name, floats, given, in_order, number, plan, seed_word,
                       target, wrap)  # fmt: skip
 from ._histogram import Histogram, histogram
 from ._products import Validation, dot, explain, matmul, models, validate
@@ -89,7 +89,7 @@ def format(name: str) -> Format:
     >>> narrow.format("e4m3").max
     448.0
     """
-    return _as_format(_command("formats", str(name))[0])
+    return _as_format(_command("formats", plan(str(name)).name)[0])
 
 
 def round(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None, seed=0, random_bits=None, out=None):
@@ -98,12 +98,14 @@ def round(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None
     cast: as a system does it ("torch", "cuda", "ml_dtypes", "onnx"); or rounding: nearest_even (default), nearest_away,
     nearest_to_zero, toward_zero, up, down, to_odd, stochastic (by seed and index in C order); overflow: to_special
     (default), saturate; subnormals: keep (default), flush_results, flush_inputs. out may be x. The result has the dtype
-    of x where that holds every value of the format, else float32.
+    of x where that holds every value of the format, else float32; of integers and Python's numbers float64.
 
     >>> narrow.round(0.1, "bf16")
     0.10009765625
     """
     p = plan(format, cast, rounding, overflow, subnormals, random_bits)
+    if type(seed) is not int or not 0 <= seed < 1 << 64:
+        seed = seed_word(seed)
     if type(x) is np.ndarray and (x.dtype is F32 or x.dtype is F64):
         if out is None:
             result = np.empty_like(x)
@@ -132,6 +134,8 @@ def encode(x, format, *, cast=None, rounding=None, overflow=None, subnormals=Non
     array([ 29, 126, 127], dtype=uint8)
     """
     p = plan(format, cast, rounding, overflow, subnormals, random_bits)
+    if type(seed) is not int or not 0 <= seed < 1 << 64:
+        seed = seed_word(seed)
     if out is None and type(x) is np.ndarray and (x.dtype is F32 or x.dtype is F64):
         result = np.empty_like(x, dtype=_code_type(p.bits))
         if _narrow.encode(p, x, result, seed):
@@ -168,19 +172,20 @@ def decode(codes, format, dtype=None, *, out=None):
         result = np.empty_like(codes, dtype=_value_type(p))
         if 8 * codes.itemsize >= p.bits and _narrow.decode(p, codes, result):
             return result
-    g = given(np.asarray(codes) if isinstance(codes, (list, tuple, int)) else codes)
+    plain = isinstance(codes, (list, tuple, int))  # Python's integers have no width
+    if plain:
+        array = np.asarray(codes)
+        if array.size and (array.dtype.kind not in "iu" or array.min() < 0 or int(array.max()).bit_length() > p.bits):
+            raise ValueError(f"decode: codes of {p.name} are integers from 0 to {2**p.bits - 1:#x}")
+        codes = array.astype(_code_type(p.bits))[()] if isinstance(codes, int) else array.astype(_code_type(p.bits))
+    g = given(codes)
     words = g.array
     if g.format in ("fp32", "fp64") and g.format == p.name:
         words = words.view(UINT[words.itemsize])
     elif g.format and g.format != p.name:
         raise TypeError(f"decode: codes are integers, and this array holds {g.format}")
     if words.dtype.kind == "i":
-        if isinstance(codes, (list, tuple, int)):  # Python's integers have no width
-            if words.size and (words.min() < 0 or int(words.max()).bit_length() > p.bits):
-                raise ValueError(f"decode: codes of {p.name} are 0 to {2**p.bits - 1:#x}")
-            words = words.astype(_code_type(p.bits))
-        else:
-            words = words.view(UINT[words.itemsize])
+        words = words.view(UINT[words.itemsize])
     if words.dtype.kind != "u":
         raise TypeError(f"decode: codes are integers, and this array holds {words.dtype}")
     if words.dtype.itemsize * 8 < p.bits:
@@ -197,7 +202,7 @@ def decode(codes, format, dtype=None, *, out=None):
         in_order(_narrow.decode, (p,), words, result)
     else:
         in_order(_narrow.convert, (p, plan(DTYPES[name][0])), words, result, 0)
-    return wrap(result, "scalar" if isinstance(codes, int) else g.library, name) if out is None else out
+    return wrap(result, "scalar" if plain and not words.ndim else g.library, name) if out is None else out
 
 
 @functools.lru_cache(maxsize=None)
@@ -214,9 +219,13 @@ def show(value, formats: Sequence[str] | None = None, *, from_format=None, cast=
     >>> narrow.show(465, ["e4m3"], cast="torch")[0].code
     '0x7F'
     """
-    number = isinstance(value, (float, np.floating)) and np.isfinite(value)
-    words = ["show", float(value).hex() if number else str(value)]
-    flags = {"formats": ",".join(map(str, formats)) if formats else None, "from": from_format, "cast": cast,
+    is_float = isinstance(value, (float, np.floating)) and np.isfinite(value)
+    text = float(value).hex() if is_float else str(value)
+    if text.startswith("-") and text[1:2] in ("-", "h", "j", "f", "e"):
+        raise ValueError(f"{text!r} is no number")
+    words = ["show", text]
+    names = [formats] if isinstance(formats, (str, Format)) else formats
+    flags = {"formats": ",".join(map(str, names)) if names else None, "from": from_format, "cast": cast,
              "rounding": rounding, "overflow": overflow, "subnormals": subnormals, "random": random,
              "random-bits": random_bits}  # fmt: skip
     for name, word in flags.items():
@@ -235,9 +244,12 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
     1
     """
     g = given(x)
+    scale, seed = number(scale, "scale"), seed_word(seed)
     array, type = (g.array, g.type) if g.format else (floats(g), "F64")
     if not type:
         array, type = floats(g), "F32"
+    if cast or rounding or overflow or subnormals or random_bits:
+        plan("fp32", None, rounding, overflow, subnormals, random_bits)  # says what is wrong with the words
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = np.ascontiguousarray(array)
     names = [str(formats)] if isinstance(formats, (str, Format)) else [str(f) for f in formats]
@@ -254,7 +266,7 @@ def scaler(policy: str, **parameters: float) -> Scaler:
     >>> s.step(found_inf=True), s.scale
     ('backed_off', 32768.0)
     """
-    return Scaler(policy, {name.replace("_", "-"): float(value) for name, value in parameters.items()})
+    return Scaler(policy, {name.replace("_", "-"): number(value, name) for name, value in parameters.items()})
 
 
 def scale_trace(events, policies: Sequence[str] | str = ("torch",)) -> dict[str, Records]:

@@ -36,6 +36,11 @@ EXACT_INTEGER = 2**53  # larger ones would be rounded to a double before they ar
 @functools.lru_cache(maxsize=4096)
 def plan(format, cast=None, rounding=None, overflow=None, subnormals=None, random_bits=None) -> _narrow.Plan:
     """A format and a cast, read once for the same words."""
+    for name, word in {"cast": cast, "rounding": rounding, "overflow": overflow, "subnormals": subnormals}.items():
+        if word is not None and not isinstance(word, str):
+            raise TypeError(f"{name}: a word is needed, not {word!r}")
+    if random_bits is not None and (not isinstance(random_bits, int) or not 1 <= random_bits <= 64):
+        raise ValueError(f"random_bits: {random_bits!r}; right are 1 to 64")
     return _narrow.plan(str(format), cast, rounding, overflow, subnormals, random_bits)
 
 
@@ -59,6 +64,8 @@ def _is_torch(x: Any) -> bool:
 
 def _from_torch(x: Any) -> Given:
     torch = sys.modules["torch"]
+    if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
+        raise TypeError("a torch tensor with all its numbers in memory is needed: not nested, sparse, quantized or meta")
     if x.device.type != "cpu":
         raise TypeError(f"a tensor on {x.device}: this build computes on the CPU; x.cpu() brings it there")
     x = x.detach()
@@ -74,6 +81,9 @@ def _from_torch(x: Any) -> Given:
 
 
 def _from_numpy(x: np.ndarray, library: str) -> Given:
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError("a masked array: x.filled(value) says what the masked numbers are")
+    x = np.asarray(x)
     name = x.dtype.name
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
@@ -96,7 +106,7 @@ def given(x: Any) -> Given:
     if isinstance(x, (bool, int, float, np.generic)):
         if isinstance(x, np.generic):
             return _from_numpy(np.asarray(x), "numpy scalar")
-        return Given(np.asarray(float(x) if abs(x) < EXACT_INTEGER else x), "fp64", "scalar")
+        return Given(np.asarray(number(x)), "fp64", "scalar")
     if type(x).__module__.split(".")[0] in ("jax", "jaxlib"):
         if any(device.platform != "cpu" for device in x.devices()):
             raise TypeError("a jax array on a device: this build computes on the CPU")
@@ -109,6 +119,30 @@ def given(x: Any) -> Given:
     if array.dtype == object:
         raise TypeError(f"{type(x).__name__} is no array of numbers")
     return _from_numpy(array, "numpy")
+
+
+def number(x: Any, name: str = "x") -> float:
+    """A number as a float that is no other number."""
+    try:
+        value = float(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: a number is needed, not {x!r}") from None
+    except OverflowError:
+        raise ValueError(f"{name}: the integer is larger than any double") from None
+    if isinstance(x, int) and int(value) != x:
+        raise ValueError(f"{name}: {x} is no double; it would be rounded twice")
+    return value
+
+
+def seed_word(seed: Any) -> int:
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed: {seed!r}; right are integers from 0 to 2^64 - 1")
+    return int(seed)
+
+
+def dense(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """The array itself, or a copy where it has gaps, another type or no alignment."""
+    return np.require(array, dtype, ["C", "A"]) if array.ndim else np.array(array, dtype)
 
 
 def floats(g: Given) -> np.ndarray:
@@ -148,6 +182,8 @@ def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
         torch = sys.modules["torch"]
         if dtype and array.dtype.kind == "u" and dtype != array.dtype.name:
             signed = array.view({1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[array.itemsize])
+            if not hasattr(torch, dtype):
+                raise ValueError(f"torch has no {dtype}")
             return torch.from_numpy(signed).view(getattr(torch, dtype))
         return torch.from_numpy(array)
     if dtype and dtype != array.dtype.name and array.dtype.kind == "u":
@@ -163,6 +199,13 @@ def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
 
 def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.ndarray:
     """The memory of out=, which must be one of these dtypes (by name, and how it is written)."""
+    if not isinstance(out, np.ndarray) and not _is_torch(out):
+        raise TypeError(f"out: an array of numpy or a tensor of torch is needed, not {type(out).__name__}")
+    if _is_torch(out):
+        if out.requires_grad:
+            raise ValueError("out: it requires a gradient; give out.detach() or out.data")
+        if hasattr(sys.modules["torch"].autograd.graph, "increment_version"):
+            sys.modules["torch"].autograd.graph.increment_version(out)
     g = given(out)
     name = dtype_name(out.dtype)
     if name not in kinds:
@@ -171,6 +214,8 @@ def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.n
         raise ValueError(f"out: its shape is {g.array.shape}, and that of the array {tuple(shape)}")
     if not g.array.flags.writeable:
         raise ValueError("out: it is read-only")
+    if g.array.size and any(step == 0 and size > 1 for step, size in zip(g.array.strides, g.array.shape)):
+        raise ValueError("out: several of its elements are one place in memory")
     if g.array.size and isinstance(out, np.ndarray) and not np.may_share_memory(g.array, out):
         raise ValueError("out: an array in the machine's byte order is needed")
     return g.array.view(kinds[name])

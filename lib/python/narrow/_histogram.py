@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _narrow
-from ._arrays import F32, floats, given, plan
+from ._arrays import F32, dense, floats, given, plan
 from ._records import Record
 
 
@@ -18,7 +18,7 @@ class Histogram:
     def __init__(self, x) -> None:
         values = floats(given(x))
         with np.errstate(over="ignore"):
-            self._histogram = _narrow.Histogram(np.ascontiguousarray(values, F32))
+            self._histogram = _narrow.Histogram(dense(values, F32))
         table = self._histogram.counts()
         self.zero, self.subnormal, self.inf, self.nan = (table.pop(k) for k in ("zero", "subnormal", "inf", "nan"))
         self.binades = np.arange(min(table), max(table) + 1) if table else np.empty(0, int)

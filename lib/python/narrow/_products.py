@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _narrow
-from ._arrays import DTYPE_OF, F32, UINT, Given, decoded, floats, given, in_order, plan, wrap
+from ._arrays import DTYPE_OF, F32, INTEGERS, UINT, Given, decoded, dense, floats, given, in_order, number, plan, wrap
 from ._records import Record, Records
 
 
@@ -27,12 +27,29 @@ def models() -> Records:
     return Records(Record(row) for row in json.loads(_models()))
 
 
+_INTEGERS = {"s8": np.dtype(np.int8), "int8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s32": np.dtype(np.int32)}
+
+
+def _are_codes(g: Given) -> bool:
+    return not g.format and g.array.dtype.kind == "u"
+
+
+def _integers(g: Given, format: str) -> np.ndarray:
+    """Operands of a model that adds integers."""
+    values, kind = floats(g), _INTEGERS[format]
+    limits = np.iinfo(kind)
+    with np.errstate(invalid="ignore"):
+        if not ((values == np.trunc(values)) & (values >= limits.min) & (values <= limits.max)).all():
+            raise ValueError(f"{format} takes integers from {limits.min} to {limits.max}")
+    return values.astype(kind)
+
+
 def _codes(g: Given, format: str) -> np.ndarray:
     """Codes of a format: unsigned integers are codes already, numbers are rounded to nearest even."""
-    if not g.format and g.array.dtype.kind == "u":
+    if _are_codes(g):
         return g.array
-    if format in ("s8", "u8", "s32", "int8"):
-        return g.array.astype(np.int64).view(np.uint64) & np.uint64(0xFFFFFFFF if format == "s32" else 0xFF)
+    if format in _INTEGERS:
+        return _integers(g, format).view(UINT[_INTEGERS[format].itemsize])
     p = plan(format)
     values = floats(g)
     codes = np.empty_like(values, dtype=UINT[next(size for size in UINT if 8 * size >= p.bits)], subok=False)
@@ -48,15 +65,23 @@ def dot(a, b, c=0.0, *, model: str):
     >>> narrow.dot([1.0, 2.0], [3.0, 4.0], model="hopper.wgmma.f32.f16.f16")
     11.0
     """
-    of_a, of_b, of_sum = _narrow.model_formats(model)
+    of_a, of_b, of_sum = _narrow.model_formats(_word(model, "model"))
     x, y, z = given(a), given(b), given(c)
+    if z.array.size != 1:
+        raise ValueError(f"c: one number is needed, and it has {z.array.size}")
     code = _narrow.dot(model, _codes(x, of_a).ravel().tolist(), _codes(y, of_b).ravel().tolist(),
                        int(_codes(z, of_sum).ravel()[0]))  # fmt: skip
-    if not x.format and x.array.dtype.kind == "u":
+    if _are_codes(x) and _are_codes(y):
         return code
     if of_sum == "s32":
         return float(np.uint32(code & 0xFFFFFFFF).astype(np.int32))
     return float(decoded(plan(of_sum), np.array([code], np.uint64), np.dtype(np.float64))[0])
+
+
+def _word(x: Any, name: str) -> str:
+    if not isinstance(x, str):
+        raise TypeError(f"{name}: a name is needed, not {x!r}")
+    return x
 
 
 class _Request:
@@ -65,7 +90,7 @@ class _Request:
     def __init__(self) -> None:
         self.operands: list[tuple[str, np.ndarray, str]] = []
         self.words: dict[str, str] = {}
-        self.library, self.uses_ml_dtypes = "numpy", False
+        self.library, self.uses_ml_dtypes, self.is_batch = "numpy", False, False
 
     def add(self, name: str, x: Any, format: str | None) -> None:
         if x is None:
@@ -74,13 +99,17 @@ class _Request:
         if name == "a":
             self.library = g.library
         self.uses_ml_dtypes |= g.library == "ml_dtypes"
+        self.is_batch |= g.array.ndim == 3
         array, type = g.array, g.type
-        if g.format and (format is not None or not type):  # numbers, told what they are; or a type that files lack
+        if format in _INTEGERS and not _are_codes(g):
+            array = _integers(g, str(format))
+            format, type = None, INTEGERS[array.dtype.name]
+        elif g.format and (format is not None or not type):  # numbers, told what they are; or a type that files lack
             wanted = format or g.format
             array = _codes(g, wanted) if wanted != g.format else array.view(UINT[array.itemsize])
             format, type = wanted, f"U{8 * array.itemsize}"
-        if not any(flag for flag in (array.flags.c_contiguous, array.flags.f_contiguous)):
-            array = np.ascontiguousarray(array)
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            array = dense(array)
         self.operands.append((f"<{name}>", array, type))
         self.words[name] = f"<{name}>"
         if format is not None:
@@ -90,24 +119,31 @@ class _Request:
         if x is None:
             return
         if isinstance(x, (int, float)):
-            self.words[name] = float(x).hex()
+            self.words[name] = number(x, name).hex()
             return
         g = given(x)
-        array = g.array if g.array.dtype == np.uint8 else np.ascontiguousarray(floats(g), F32)
-        self.operands.append((f"<{name}>", np.ascontiguousarray(array), "U8" if array.dtype == np.uint8 else "F32"))
+        array = dense(g.array if g.array.dtype == np.uint8 else floats(g), None if g.array.dtype == np.uint8 else F32)
+        self.operands.append((f"<{name}>", array, "U8" if array.dtype == np.uint8 else "F32"))
         self.words[name] = f"<{name}>"
 
     def numbers(self, **values: float | None) -> None:
-        self.words.update({name: float(value).hex() for name, value in values.items() if value is not None})
+        self.words.update({name: number(value, name).hex() for name, value in values.items() if value is not None})
 
     def options(self, **words: str | None) -> None:
         self.words.update({name: str(word) for name, word in words.items() if word is not None})
 
 
-def _addend(c: Any, bias: Any) -> Any:
+def _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b) -> _Request:
     if c is not None and bias is not None:
         raise ValueError("give c or bias, not both: a bias is a c of one row")
-    return bias if c is None else c
+    request = _Request()
+    request.numbers(alpha=alpha, beta=beta)
+    request.add("a", a, a_format)
+    request.add("b", b, b_format)
+    request.add("c", bias if c is None else c, c_format)
+    request.scales("scale_a", scale_a)
+    request.scales("scale_b", scale_b)
+    return request
 
 
 def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=None, b_format=None, c_format=None, out_format=None,
@@ -123,15 +159,11 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
     array([[4., 4.],
            [4., 4.]], dtype=float32)
     """
-    request = _Request()
-    request.options(model=model, plan=plan, output=out_format)
-    request.numbers(alpha=alpha, beta=beta)
-    request.add("a", a, a_format)
-    request.add("b", b, b_format)
-    request.add("c", _addend(c, bias), c_format)
-    request.scales("scale_a", scale_a)
-    request.scales("scale_b", scale_b)
+    request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
+    request.options(model=_word(model, "model"), plan=plan, output=out_format)
     codes, name = _narrow.matmul(request.operands, request.words, True)
+    if codes.ndim == 2 and request.is_batch:
+        codes = codes[None]
     return _as_numbers(codes, name, request)
 
 
@@ -186,15 +218,11 @@ def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=
     >>> narrow.validate(x, x.T, narrow.matmul(x, x.T, model="ampere.mma.f32.f16.f16.k16")).exact
     True
     """
-    request = _Request()
+    request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
     request.options(model=model, plan=plan, gpu=gpu)
-    request.numbers(alpha=alpha, beta=beta)
-    request.add("a", a, a_format)
-    request.add("b", b, b_format)
-    request.add("c", _addend(c, bias), c_format)
+    if d is None:
+        raise TypeError("d: the product is missing")
     request.add("d", d, out_format)
-    request.scales("scale_a", scale_a)
-    request.scales("scale_b", scale_b)
     return Validation(*_narrow.validate(request.operands, request.words))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _narrow
-from ._arrays import F32, floats, given, wrap
+from ._arrays import F32, dense, floats, given, wrap
 
 
 @dataclasses.dataclass
@@ -26,9 +26,9 @@ class Quantized:
     def dequantize(self):
         """The numbers that codes and scales stand for, as float32."""
         codes = np.moveaxis(np.asarray(self.codes), self.axis, -1)
-        flat = np.ascontiguousarray(codes).reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, codes.shape[-1])
+        flat = dense(codes).reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, codes.shape[-1])
         out = np.empty(flat.shape, F32)
-        _narrow.dequantise(flat, np.ascontiguousarray(self.scales, F32).ravel(), self.tensor_scale, self.format, out)
+        _narrow.dequantise(flat, dense(np.asarray(self.scales), F32).ravel(), self.tensor_scale, self.format, out)
         return wrap(np.ascontiguousarray(np.moveaxis(out.reshape(codes.shape), -1, self.axis)), self._library)
 
 
@@ -43,7 +43,7 @@ def quantize(x, format: str, rule: str | None = None, axis: int = -1) -> Quantiz
     if values.ndim == 0:
         raise ValueError("quantize: a number has no blocks; give an array of one dimension or more")
     moved = np.moveaxis(values, axis, -1)
-    matrix = np.ascontiguousarray(moved, F32).reshape(-1, moved.shape[-1]) if moved.size else np.empty((0, moved.shape[-1]), F32)
+    matrix = dense(moved, F32).reshape(-1, moved.shape[-1]) if moved.size else np.empty((0, moved.shape[-1]), F32)
     codes, scales, scale_codes, factor, name = _narrow.quantise(matrix, f"{format}:{rule}" if rule else str(format))
     codes = np.ascontiguousarray(np.moveaxis(codes.reshape(moved.shape), -1, axis))
     if scales.shape[0] == matrix.shape[0]:  # blocks are pieces of rows: they keep the other dimensions

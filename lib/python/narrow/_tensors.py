@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from . import _narrow
-from ._arrays import DTYPES, given
+from ._arrays import DTYPES, F32, F64, decoded, dense, given, plan
 from ._quantized import Quantized
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8",
@@ -20,10 +20,10 @@ _FORMAT = {type: format for format, type in DTYPES.values() if type}
 class Tensor:
     """A tensor of a file. np.asarray(t) reads its numbers; functions of narrow take it as it is."""
 
-    def __init__(self, tensor: _narrow.FileTensor) -> None:
+    def __init__(self, tensor: _narrow.FileTensor, said: str = "") -> None:
         self._tensor = tensor
-        self.name, self.shape, self.type = tensor.name, tuple(tensor.shape), tensor.type
-        self.format = tensor.block_format or _FORMAT.get(tensor.type, "")  # "" for integers
+        self.name, self.shape, self.type, self.bits = tensor.name, tuple(tensor.shape), tensor.type, tensor.bits
+        self.format = said or tensor.block_format or _FORMAT.get(tensor.type, "")  # "" for integers
 
     def codes(self) -> np.ndarray:
         """The codes of the elements, unpacked to a byte or more each."""
@@ -31,6 +31,9 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The numbers: a read-only view of the file where numpy has the type, else decoded to float32."""
+        if self.type.startswith("U") and self.format:  # codes whose format the metadata name
+            p = plan(self.format)
+            return decoded(p, self.codes(), F32 if p.fits(plan("fp32")) else F64)
         if self.type in _NUMPY and not self._tensor.block_format:
             dtype = np.dtype(_NUMPY[self.type])
             mapped = self._tensor.mapped()
@@ -57,7 +60,7 @@ class Tensors(Mapping):
     def __init__(self, path: str) -> None:
         tensors, self.metadata, self.unreadable = _narrow.open_file(path)
         self.path = path
-        self._tensors = {t.name: Tensor(t) for t in tensors}
+        self._tensors = {t.name: Tensor(t, self.metadata.get(f"narrow.format.{t.name}", "")) for t in tensors}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -73,12 +76,21 @@ class Tensors(Mapping):
 
 
 def load(path: str | os.PathLike) -> Tensors:
-    """Opens .safetensors (sharded too), .npy, .npz; nothing is read before it is asked for."""
+    """Opens .safetensors (sharded too), .npy, .npz; nothing is read before it is asked for.
+
+    A view of the file needs the file: cut it while the view lives, and reading it ends the process.
+    """
     return Tensors(os.fspath(path))
 
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Writes .safetensors, or .npy for one array: whole or not at all. Quantized arrays become codes and scales."""
+    """Writes .safetensors, or .npy for one array: whole or not at all.
+
+    Quantized arrays become codes and scales (NVFP4: the factor of the tensor is rounded to FP32, so that numbers that are
+    read back can differ from dequantize() in the last bit). Block-quantised tensors of another file become their numbers.
+    """
+    if not isinstance(tensors, Mapping):
+        raise TypeError("save: tensors by name are needed, as in {'w': x}")
     parts: list[tuple[str, np.ndarray, str, list[int]]] = []
     said = dict(metadata or {})
     for name, x in tensors.items():
@@ -90,10 +102,15 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[
             parts += more
             said.update(keys)
             continue
-        g = given(x.numpy() if isinstance(x, Tensor) else x)
-        array = np.ascontiguousarray(g.array)
-        kind = g.type or f"U{8 * array.itemsize}"
-        if not g.type:
-            said[f"{name}.format"] = g.format
+        if isinstance(x, Tensor) and x.type not in _NUMPY and x.bits in (8, 16):
+            g, kind = given(x.codes()), x.type
+        else:
+            g = given(x.numpy() if isinstance(x, Tensor) else x)
+            kind = g.type or f"U{8 * g.array.itemsize}"
+        array = g.array if g.array.flags.c_contiguous else dense(g.array)
+        if g.format and not g.type:
+            said[f"narrow.format.{name}"] = g.format
+        if os.fspath(path).endswith(".npy") and kind not in _NUMPY or (g.format and not g.type and os.fspath(path).endswith(".npy")):
+            raise ValueError(f"{name}: .npy has no type for {g.format or kind}; .safetensors has")
         parts.append((name, array, kind, list(array.shape)))
     _narrow.save_file(os.fspath(path), parts, list(said.items()))
