@@ -226,7 +226,7 @@ def test_the_bound_is_near_what_is_seen(k):
               "software.pairwise.f32.f16.f16") for plan in (["chain"] if "pairwise" in model else ["chain", "slice:4", "promote:32", "even:3"])]  # fmt: skip
     largest = max(e.max() for e in errors)
     assert all((e <= limit).all() for e in errors)
-    assert np.median(limit) <= 8 * largest
+    assert limit.max() <= 8 * largest
     assert (limit <= testing.bound(a, b, rigorous=True)).all()
 
 
