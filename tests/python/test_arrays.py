@@ -2,8 +2,6 @@
 
 import gc
 import multiprocessing
-import os
-import resource
 import sys
 import threading
 

@@ -255,7 +255,9 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
     names = [str(formats)] if isinstance(formats, (str, Format)) else [str(f) for f in formats]
     return Records(
         Record(row)
-        for row in _narrow.statistics(array, type, name, names, scale, cast, rounding, overflow, subnormals, random_bits, seed)
+        for row in _narrow.statistics(
+            array, type, name, names, scale, cast, rounding, overflow, subnormals, random_bits, seed
+        )
     )
 
 

@@ -15,7 +15,12 @@ import numpy as np
 from . import _narrow
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-UINT: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+UINT: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
 
 # The format that a dtype of numpy, torch or ml_dtypes holds, and what .safetensors calls it (where it has a word).
 DTYPES = {
@@ -65,7 +70,9 @@ def _is_torch(x: Any) -> bool:
 def _from_torch(x: Any) -> Given:
     torch = sys.modules["torch"]
     if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
-        raise TypeError("a torch tensor with all its numbers in memory is needed: not nested, sparse, quantized or meta")
+        raise TypeError(
+            "a torch tensor with all its numbers in memory is needed: not nested, sparse, quantized or meta"
+        )
     if x.device.type != "cpu":
         raise TypeError(f"a tensor on {x.device}: this build computes on the CPU; x.cpu() brings it there")
     x = x.detach()
@@ -150,7 +157,11 @@ def floats(g: Given) -> np.ndarray:
     if g.format in ("fp32", "fp64"):
         return g.array
     if not g.format:
-        if g.array.size and g.array.dtype.itemsize == 8 and max(abs(int(g.array.max())), abs(int(g.array.min()))) > EXACT_INTEGER:
+        if (
+            g.array.size
+            and g.array.dtype.itemsize == 8
+            and max(abs(int(g.array.max())), abs(int(g.array.min()))) > EXACT_INTEGER
+        ):
             raise ValueError("integers beyond 2^53 would be rounded twice; give them as float64 to say where")
         return g.array.astype(F64)
     return decoded(plan(g.format), g.array, F32)

@@ -49,7 +49,8 @@ class Histogram:
         )
         ends = [(0, "start", self.binades[0]), (width, "end", self.binades[-1])] if len(self.binades) else []
         labels = "".join(
-            f'<text x="{x}" y="{height + 16}" text-anchor="{anchor}" font-size="12">2^{e}</text>' for x, anchor, e in ends
+            f'<text x="{x}" y="{height + 16}" text-anchor="{anchor}" font-size="12">2^{e}</text>'
+            for x, anchor, e in ends
         )
         return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + 22}">{bars}{labels}</svg>'
 

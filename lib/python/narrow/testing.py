@@ -24,7 +24,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import _narrow
-from ._arrays import DTYPE_OF, UINT, floats, given, plan
+from ._arrays import UINT, floats, given, plan
 from ._products import models, validate
 
 FAILURE = 1e-9  # probability that one assertion fails though only rounding was at work
@@ -43,11 +43,15 @@ def _model_row(name: str) -> dict | None:
         return None
     row = next((m for m in models() if m.name == name), None)
     if row is None:
-        raise ValueError(f"accumulate: {name!r} is neither 'fp32', 'fp16', 'fp64' nor a model; narrow.models() lists them")
+        raise ValueError(
+            f"accumulate: {name!r} is neither 'fp32', 'fp16', 'fp64' nor a model; narrow.models() lists them"
+        )
     return row
 
 
-def bound(a, b, c=None, *, accumulate: str = "fp32", out_format: str | None = None, rigorous: bool = False) -> np.ndarray:
+def bound(
+    a, b, c=None, *, accumulate: str = "fp32", out_format: str | None = None, rigorous: bool = False
+) -> np.ndarray:
     """How far each output of a @ b + c may lie from the exact sum, as float64.
 
     accumulate: "fp32" for any order of FP32 sums of exact products, "fp16", "fp64", or a model's name for its steps.
@@ -139,10 +143,18 @@ def assert_matmul(d, a, b, c=None, *, accumulate: str = "fp32", out_format: str 
     exact = _numbers(a) @ _numbers(b) + (0 if c is None else _numbers(c))
     largest = min(_largest(accumulate if accumulate in _ACCUMULATORS else "fp32"), _largest(out_format or "fp64"))
     with np.errstate(invalid="ignore"):
-        right = (np.isfinite(limit) & (np.abs(found - exact) <= limit)) | (np.isnan(found) & np.isnan(exact)) | (found == exact)
+        right = (
+            (np.isfinite(limit) & (np.abs(found - exact) <= limit))
+            | (np.isnan(found) & np.isnan(exact))
+            | (found == exact)
+        )
         # What overflows becomes Inf, the largest value, or NaN where there is no Inf.
         beyond = np.isfinite(exact) & (np.abs(exact) + limit >= largest)
-        right |= beyond & (~np.isfinite(found) | (np.abs(found) == largest)) & ((np.sign(found) == np.sign(exact)) | np.isnan(found))
+        right |= (
+            beyond
+            & (~np.isfinite(found) | (np.abs(found) == largest))
+            & ((np.sign(found) == np.sign(exact)) | np.isnan(found))
+        )
         wrong = ~right
     if not wrong.any():
         return
@@ -153,7 +165,9 @@ def assert_matmul(d, a, b, c=None, *, accumulate: str = "fp32", out_format: str 
         report = known.report()
     except ValueError as error:
         report = str(error)
-    worst = np.unravel_index(np.argmax(np.where(wrong, np.nan_to_num(np.abs(found - exact) / limit, nan=np.inf), -1)), wrong.shape)
+    worst = np.unravel_index(
+        np.argmax(np.where(wrong, np.nan_to_num(np.abs(found - exact) / limit, nan=np.inf), -1)), wrong.shape
+    )
     place = ", ".join(str(int(i)) for i in worst)
     raise AssertionError(
         f"{int(wrong.sum())} of {wrong.size} outputs lie beyond what {accumulate} sums of {np.shape(a)[-1]} products explain "
@@ -178,7 +192,11 @@ def assert_batch_invariant(fn: Callable[[Any, Any], Any], a, b, sizes: Sequence[
     >>> narrow.testing.assert_batch_invariant(fn, x, x.T, [1, 4, 8])
     """
     rows = len(a)
-    wanted = sorted({min(int(n), rows) for n in sizes} if sizes is not None else {2**i for i in range(rows.bit_length()) if 2**i <= rows} | {rows})
+    wanted = sorted(
+        {min(int(n), rows) for n in sizes}
+        if sizes is not None
+        else {2**i for i in range(rows.bit_length()) if 2**i <= rows} | {rows}
+    )
     if not wanted or wanted[0] < 1:
         raise ValueError("sizes: at least one size of at least 1 is needed")
     results = [np.array(given(fn(a[:n], b)).array) for n in wanted]  # copies: a kernel may use one buffer for all
@@ -195,7 +213,11 @@ def assert_batch_invariant(fn: Callable[[Any, Any], Any], a, b, sizes: Sequence[
             v = validate(a[:n], b, fn(a[:n], b))
         except ValueError as error:
             return f"unknown: {error}"
-        return f"{v.model}, {v.plan}" if v.exact else f"no plan known here ({v.equal_count} of {v.total} outputs of {v.model}, {v.plan})"
+        return (
+            f"{v.model}, {v.plan}"
+            if v.exact
+            else f"no plan known here ({v.equal_count} of {v.total} outputs of {v.model}, {v.plan})"
+        )
 
     lines = "\n".join(f"  {n:>6} rows: {plan_of(n)}" for n in wanted)
     some = "the first row differs" if before == 1 else f"rows among the first {before} differ"
@@ -206,7 +228,9 @@ def _same_bits(x: np.ndarray, y: np.ndarray) -> bool:
     return x.shape == y.shape and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
 
 
-def assert_cast(fn: Callable[[np.ndarray], Any], format: str, cast: str | None = None, *, inputs: str = "bf16", **options) -> None:
+def assert_cast(
+    fn: Callable[[np.ndarray], Any], format: str, cast: str | None = None, *, inputs: str = "bf16", **options
+) -> None:
     """Holds a kernel from float32 to codes (or to numbers of the format's dtype) against encode(), over all inputs.
 
     inputs: "bf16" or "fp16" for the 2^16 floats of that format, "fp32" for all 2^32, in pieces of 2^24. NaN is compared by code
