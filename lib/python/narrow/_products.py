@@ -27,7 +27,7 @@ def models() -> Records:
     return Records(Record(row) for row in json.loads(_models()))
 
 
-_INTEGERS = {"s8": np.dtype(np.int8), "int8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s32": np.dtype(np.int32)}
+_INTEGERS: dict[str, np.dtype[Any]] = {"s8": np.dtype(np.int8), "int8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s32": np.dtype(np.int32)}
 
 
 def _are_codes(g: Given) -> bool:
