@@ -9,8 +9,10 @@ needed_packages="$needed_packages $test_packages"
 options=()
 tests=(-LE slow)
 cuda=no
+all=no
 if [ "${1:-}" = --all ]; then
   shift
+  all=yes
   needed_packages="$needed_packages $optional_packages"
   tests=()
   options+=(-DNARROW_MATPLOT=ON -DPython3_EXECUTABLE=/usr/bin/python3)
@@ -31,7 +33,7 @@ if [ $# -gt 1 ] || [[ " release dev asan tsan exhaustive soak cuda " != *" $pres
 fi
 
 install_missing
-if [ ${#tests[@]} = 0 ]; then
+if [ "$all" = yes ]; then
   say "Python: build/venv"
   [ -e build/venv/bin/python ] || python3 -m venv build/venv
   build/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
@@ -42,7 +44,7 @@ say "build"
 cmake --build --preset "$preset" -j "$(build_jobs)"
 say "test"
 ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"
-if [ ${#tests[@]} = 0 ]; then
+if [ "$all" = yes ]; then
   say "Python: the wheel, installed and tested"
   rm -rf build/wheels
   build/venv/bin/python -m pip wheel --quiet --no-build-isolation --no-deps -w build/wheels -C build-dir="build/$preset" \

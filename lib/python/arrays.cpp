@@ -251,12 +251,13 @@ void bind_arrays(nb::module_& m) {
       .def_prop_ro("name", [](const Plan& p) { return p.chosen.name; })
       .def_prop_ro("bits", [](const Plan& p) { return p.to.format.width(); })
       .def_prop_ro("has_sign", [](const Plan& p) { return p.to.format.has_sign; })
-      // Whether a format with these bits of exponent and mantissa (IEEE-like) holds every value.
+      // Whether the other format holds every value of this one, -0 and specials included.
       .def("fits", [](const Plan& p, const Plan& in) {
         const Format &f = p.to.format, &g = in.to.format;
         return f.max_exponent() <= g.max_exponent() && f.min_quantum_exponent() >= g.min_quantum_exponent() &&
                f.mantissa_bits <= g.mantissa_bits && (g.has_sign || !f.has_sign) &&
-               (g.has_infinity() || !f.has_infinity()) && (g.has_nan() || !f.has_nan());
+               (g.has_negative_zero() || !f.has_negative_zero()) && (g.has_infinity() || !f.has_infinity()) &&
+               (g.has_nan() || !f.has_nan());
       });
   m.def("plan", &make_plan, nb::arg("format"), nb::arg("cast") = nb::none(), nb::arg("rounding") = nb::none(),
         nb::arg("overflow") = nb::none(), nb::arg("subnormals") = nb::none(), nb::arg("random_bits") = nb::none());

@@ -1,4 +1,3 @@
-import doctest
 import json
 import os
 import subprocess
@@ -42,4 +41,3 @@ def spread():
 @pytest.fixture(autouse=True)
 def names(doctest_namespace):
     doctest_namespace.update(narrow=narrow, np=np)
-    doctest.ELLIPSIS_MARKER = "..."

@@ -40,6 +40,8 @@ Scaler = _narrow.Scaler
 def _command(*words: str) -> Any:
     """The JSON that the program prints."""
     _, out, _ = _narrow.run_command([*words, "--json"])
+    if not out.startswith(("[", "{")):
+        raise ValueError(f"{words[0]}: {words[1]!r} asks for help, not for an answer")
     return json.loads(out)
 
 
@@ -221,8 +223,6 @@ def show(value, formats: Sequence[str] | None = None, *, from_format=None, cast=
     """
     is_float = isinstance(value, (float, np.floating)) and np.isfinite(value)
     text = float(value).hex() if is_float else str(value)
-    if text.startswith("-") and text[1:2] in ("-", "h", "j", "f", "e"):
-        raise ValueError(f"{text!r} is no number")
     words = ["show", text]
     names = [formats] if isinstance(formats, (str, Format)) else formats
     flags = {"formats": ",".join(map(str, names)) if names else None, "from": from_format, "cast": cast,

@@ -35,7 +35,7 @@ class Histogram:
         return self._histogram.best_scale(plan(format, cast, rounding))
 
     def __repr__(self) -> str:
-        span = f"2^{self.binades[0]} to 2^{self.binades[-1] + 1}" if len(self.binades) else "nothing finite but zeros"
+        span = f"2^{self.binades[0]} to 2^{self.binades[-1] + 1}" if len(self.binades) else "none finite from 2^-126 on"
         total = int(self.counts.sum()) + sum(map(sum, (self.zero, self.subnormal, self.inf, self.nan)))
         return f"<narrow.Histogram of {total} values, {span}>"
 

@@ -110,11 +110,7 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[
         array = g.array if g.array.flags.c_contiguous else dense(g.array)
         if g.format and not g.type:
             said[f"narrow.format.{name}"] = g.format
-        if (
-            os.fspath(path).endswith(".npy")
-            and kind not in _NUMPY
-            or (g.format and not g.type and os.fspath(path).endswith(".npy"))
-        ):
+        if os.fspath(path).endswith(".npy") and (kind not in _NUMPY or (g.format and not g.type)):
             raise ValueError(f"{name}: .npy has no type for {g.format or kind}; .safetensors has")
         parts.append((name, array, kind, list(array.shape)))
     _narrow.save_file(os.fspath(path), parts, list(said.items()))
