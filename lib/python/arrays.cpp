@@ -5,20 +5,10 @@
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
 #include "narrow/text/text.hpp"
-#include "options/cast_options.hpp"
-#include "options/format_list.hpp"
 #include "tensors/stats_rows.hpp"
 
 namespace narrow::python {
 namespace {
-
-using Word = std::optional<std::string>;
-
-// A format and how it is reached: made once for the same words, since names take longer to read than small arrays.
-struct Plan {
-  app::ChosenFormat chosen;
-  FormatCast to;
-};
 
 app::CastOptions cast_words(const Word& system, const Word& rounding, const Word& overflow, const Word& subnormals,
                             std::optional<int> random_bits) {
@@ -190,32 +180,29 @@ nb::object statistics_of(const InArray& x, const std::string& type, const std::s
 
 nb::object signs(const SignCounts& counts) { return nb::make_tuple(counts.negative, counts.positive); }
 
-// The binades of FP32 and what follows from them, beside the extremes that decide the largest scale.
-struct Histogram {
-  ExponentHistogram counts;
-  float low = 0, high = 0;
+Histogram histogram_of(const InArray& x) {
+  if (x.kind() != 'f' || !is_dense(x)) throw Error("a float32 array without gaps is needed here");
+  nb::gil_scoped_release release;
+  Histogram h{exponent_histogram(read<float>(x))};
+  for (const float v : read<float>(x))
+    if (std::isfinite(v)) h.low = std::min(h.low, v), h.high = std::max(h.high, v);
+  return h;
+}
 
-  explicit Histogram(const InArray& x) {
-    if (x.kind() != 'f' || !is_dense(x)) throw Error("a float32 array without gaps is needed here");
-    nb::gil_scoped_release release;
-    counts = exponent_histogram(read<float>(x));
-    for (const float v : read<float>(x))
-      if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
-  }
-  nb::dict lost(const Plan& plan, double scale) const {
-    int log2 = 0;
-    if (!(scale > 0) || std::frexp(scale, &log2) != 0.5) throw Error("scale: a histogram knows powers of two");
-    const HistogramShares shares = shares_from_histogram(counts, plan.to, log2 - 1);
-    nb::dict record;
-    const auto add = [&](const char* name, const Bounds& b) { record[name] = nb::make_tuple(b.lower, b.upper); };
-    add("underflow", shares.underflow), add("subnormal", shares.subnormal), add("overflow", shares.overflow);
-    return record;
-  }
-  std::optional<double> best_scale(const Plan& plan) const {
-    const auto log2 = loss_scale_log2(counts, low, high, plan.to);
-    return log2 ? std::optional(std::ldexp(1.0, *log2)) : std::nullopt;
-  }
-};
+nb::dict lost(const Histogram& h, const Plan& plan, double scale) {
+  int log2 = 0;
+  if (!(scale > 0) || std::frexp(scale, &log2) != 0.5) throw Error("scale: a histogram knows powers of two");
+  const HistogramShares shares = shares_from_histogram(h.counts, plan.to, log2 - 1);
+  nb::dict record;
+  const auto add = [&](const char* name, const Bounds& b) { record[name] = nb::make_tuple(b.lower, b.upper); };
+  add("underflow", shares.underflow), add("subnormal", shares.subnormal), add("overflow", shares.overflow);
+  return record;
+}
+
+std::optional<double> best_scale(const Histogram& h, const Plan& plan) {
+  const auto log2 = loss_scale_log2(h.counts, h.low, h.high, plan.to);
+  return log2 ? std::optional(std::ldexp(1.0, *log2)) : std::nullopt;
+}
 
 nb::tuple quantise_array(const InArray& x, const std::string& name) {
   const app::ChosenBlockFormat chosen = app::choose_block_format(name);
@@ -250,6 +237,7 @@ void bind_arrays(nb::module_& m) {
   nb::class_<Plan>(m, "Plan")
       .def_prop_ro("name", [](const Plan& p) { return p.chosen.name; })
       .def_prop_ro("bits", [](const Plan& p) { return p.to.format.width(); })
+      .def_prop_ro("is_stochastic", [](const Plan& p) { return p.to.cast.rounding == Rounding::stochastic; })
       .def_prop_ro("has_sign", [](const Plan& p) { return p.to.format.has_sign; })
       // Whether the other format holds every value of this one, -0 and specials included.
       .def("fits", [](const Plan& p, const Plan& in) {
@@ -273,9 +261,8 @@ void bind_arrays(nb::module_& m) {
         nb::arg("rounding").none(), nb::arg("overflow").none(), nb::arg("subnormals").none(),
         nb::arg("random_bits").none(), nb::arg("seed"));
   nb::class_<Histogram>(m, "Histogram")
-      .def(nb::init<const InArray&>())
-      .def("lost", &Histogram::lost)
-      .def("best_scale", &Histogram::best_scale)
+      .def("lost", &lost)
+      .def("best_scale", &best_scale)
       .def("counts", [](const Histogram& h) {
         nb::dict all;
         all["zero"] = signs(h.counts.zero), all["subnormal"] = signs(h.counts.subnormal);
@@ -284,6 +271,8 @@ void bind_arrays(nb::module_& m) {
         all["inf"] = signs(h.counts.inf), all["nan"] = signs(h.counts.nan);
         return all;
       });
+  m.def("histogram", &histogram_of);
+  m.def("is_block_format", [](const std::string& name) { return is_block_format_name(name); });
   m.def("quantise", &quantise_array);
   m.def("dequantise", &dequantise_array);
 }

@@ -8,7 +8,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "cli/json_value.hpp"
+#include "narrow/array/histogram.hpp"
 #include "narrow/tensor/tensor.hpp"
+#include "options/cast_options.hpp"
+#include "options/format_list.hpp"
 
 namespace narrow::python {
 
@@ -57,6 +60,20 @@ using OutArray = Memory<true>;
 
 nb::object to_python(const app::Json& value);
 
+using Word = std::optional<std::string>;
+
+// A format and how it is reached: made once for the same words, since names take longer to read than small arrays.
+struct Plan {
+  app::ChosenFormat chosen;
+  FormatCast to;
+};
+
+// The binades of FP32 and what follows from them, beside the extremes that decide the largest scale.
+struct Histogram {
+  ExponentHistogram counts;
+  float low = 0, high = 0;
+};
+
 // An array as a tensor, in C or Fortran order, of the type that .safetensors names so. The memory stays the caller's.
 Tensor tensor_of(std::string name, const InArray& array, const std::string& type);
 
@@ -81,6 +98,7 @@ bool is_dense(const Memory<writable>& array, bool last_fastest = true) {
 }
 
 void bind_arrays(nb::module_& m);
+void bind_device(nb::module_& m);  // with CUDA
 void bind_products(nb::module_& m);
 void bind_scaling(nb::module_& m);
 void bind_tensors(nb::module_& m);

@@ -94,6 +94,7 @@ NB_MODULE(_narrow, m) {
   m.def("run_command", &run_command);
   m.def("instruction_set", [] { return std::string(narrow::simd::name_of(narrow::simd::current_target())); });
   bind_arrays(m);
+  if constexpr (NARROW_HAS_CUDA) bind_device(m);
   bind_products(m);
   bind_scaling(m);
   bind_tensors(m);

@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "narrow/dot/dot.hpp"
+#include "narrow/dot/likelihood.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
@@ -69,6 +70,14 @@ nb::tuple validate(const std::vector<Operand>& operands, const Words& words) {
 void bind_products(nb::module_& m) {
   m.def("matmul", &matmul);
   m.def("validate", &validate);
+  m.def("knows_gpu", [](const std::string& name) {
+    try {
+      (void)gpu_generation(name);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
   m.def("model_formats", [](const std::string& name) {  // of a, b and the accumulator
     const DotModel& model = app::choose_model(name);
     return nb::make_tuple(app::code_format_name(model.a.format), app::code_format_name(model.b.format),

@@ -285,9 +285,14 @@ __global__ void __launch_bounds__(threads)
   for (int i = static_cast<int>(threadIdx.x); i < copies * 512; i += threads) fields[i / 512][i % 512] = 0;
   __syncthreads();
   unsigned* mine = fields[threadIdx.x / 32 % copies];
-  unsigned zero[2] = {}, inf[2] = {};
+  unsigned zero[2] = {}, inf[2] = {}, largest[2] = {};
   const auto look = [&](float x) {
     const unsigned word = __float_as_uint(x);
+    // As signed numbers the words of positive floats are the largest, as unsigned ones those of negative floats; what is
+    // not finite (of either sign) becomes a zero.
+    const unsigned finite = (word & 0x7F800000u) == 0x7F800000u ? 0u : word;
+    largest[0] = static_cast<unsigned>(max(static_cast<int>(largest[0]), static_cast<int>(finite)));
+    largest[1] = max(largest[1], finite);
     atomicAdd(&mine[word >> 23], 1u);
     zero[0] += word == 0 ? 1 : 0, zero[1] += word == 0x80000000u ? 1 : 0;
     inf[0] += word == 0x7F800000u ? 1 : 0, inf[1] += word == 0xFF800000u ? 1 : 0;
@@ -319,6 +324,11 @@ __global__ void __launch_bounds__(threads)
     const unsigned zeros = warp_sum(zero[s]), infs = warp_sum(inf[s]);
     if ((threadIdx.x & 31) == 0 && zeros != 0) atomicAdd(&out->zero[s], static_cast<unsigned long long>(zeros));
     if ((threadIdx.x & 31) == 0 && infs != 0) atomicAdd(&out->inf[s], static_cast<unsigned long long>(infs));
+  }
+  const unsigned up = __reduce_max_sync(~0u, largest[0]), down = __reduce_max_sync(~0u, largest[1]);
+  if ((threadIdx.x & 31) == 0) {
+    atomicMax(&out->largest[0], up);
+    if (down > 0x80000000u) atomicMax(&out->largest[1], down & 0x7FFFFFFFu);
   }
 }
 
@@ -353,10 +363,14 @@ void decode_on_device(const std::uint32_t* in, float* out, std::size_t count, co
   launch_decode(in, out, count, f, stream);
 }
 
+bool has_device_statistics(const FormatCast& to) {
+  return lane_plan(to.format, to.cast).way != LaneWay::general;
+}
+
 void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
                           GpuStream stream) {
   const LanePlan plan = lane_plan(to.format, to.cast);
-  if (plan.way == LaneWay::general)
+  if (!has_device_statistics(to))
     throw Error(
         "gpu: statistics on the device take IEEE-like formats with nearest_even or toward_zero; others: statistics() "
         "on the host");

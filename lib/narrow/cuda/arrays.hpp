@@ -39,13 +39,16 @@ struct DeviceStatistics {
 };
 // Counts are exact. Sums are of rounded terms in no fixed order: their last bits may differ from run to run.
 // Formats with a sign, a zero and at most 8 exponent bits, rounded to nearest even or toward zero; Error for others.
+bool has_device_statistics(const FormatCast& to);
 void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
                           GpuStream stream);
 
-// Counts by the upper nine bits of the word, and of zeros and Inf by sign; clear first.
+// Counts by the upper nine bits of the word, of zeros and Inf by sign, and the largest finite magnitude of each sign, as
+// the bits of a float; clear first.
 struct DeviceHistogram {
   unsigned long long by_field[512];
   unsigned long long zero[2], inf[2];
+  unsigned largest[2];
 
   ExponentHistogram host() const;  // of a copy on the host
 };

@@ -4,17 +4,29 @@
 
 namespace narrow {
 
+namespace {
+
+bool is_chain(const Plan& plan) { return plan.order == SumOrder::chain && plan.residue == 0; }
+
+}  // namespace
+
+std::string why_no_kernel(const DotModel& model, const Plan& plan, bool with_c) {
+  const bool fused = detail::has_fused_kernel(model), joins = plan.order != SumOrder::chain;
+  const std::string of_model = "model '" + std::string(model.name.view()) + "'";
+  if (!fused && !detail::has_scalar_kernel(model)) return "gpu: no kernel for " + of_model;
+  if (plan.order == SumOrder::stream_k || plan.c_last || plan.operands != Operands::cut)
+    return "gpu: no kernel for plan '" + plan_text(plan) + "'";
+  if (!is_chain(plan) && (!fused || model.rule != DotRule::fused || (joins && with_c) || plan.join == Join::pairwise ||
+                          plan.join_in_output))
+    return "gpu: no kernel for plan '" + plan_text(plan) + "' of " + of_model + "; chain is always possible";
+  return "";
+}
+
 void gemm_on_device(const DotModel& model, const Plan& plan, int m, int n, int k, const DeviceCodes& a,
                     const DeviceCodes& b, const void* c, void* d, GpuStream stream) {
   using namespace detail;
-  const std::string name(model.name.view());
-  const bool fused = has_fused_kernel(model), chain = plan.order == SumOrder::chain && plan.residue == 0;
-  if (!fused && !has_scalar_kernel(model)) throw Error("gpu: no kernel for model '" + name + "'");
-  const bool joins = plan.order != SumOrder::chain;
-  if (!chain && (!fused || model.rule != DotRule::fused || (joins && c != nullptr) || plan.join == Join::pairwise ||
-                 plan.join_in_output))
-    throw Error("gpu: no kernel for plan '" + plan_text(plan) + "' of model '" + name + "'; chain is always possible");
-  if (plan.order == SumOrder::stream_k || plan.c_last) throw Error("gpu: no kernel for plan '" + plan_text(plan) + "'");
+  if (const std::string why = why_no_kernel(model, plan, c != nullptr); !why.empty()) throw Error(why);
+  const bool fused = has_fused_kernel(model), chain = is_chain(plan), joins = plan.order != SumOrder::chain;
   if (m <= 0 || n <= 0 || k < 0)
     throw Error("gpu: a product of " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k));
   FusedGemm g{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "narrow/cuda/arrays.hpp"
 #include "narrow/dot/plan.hpp"
@@ -17,8 +18,11 @@ struct DeviceCodes {
   const std::uint8_t* scales = nullptr;  // block-scaled models: a code for each scale_block of k, line after line
 };
 
-// D = A B + C in codes of the model's accumulator, row-major; c may be null. Plans: chain, promote, split and slice
-// joined in order. Only puts work on the stream. Throws Error for a model or plan that has no kernel.
+// Why the device has no kernel for this; empty where it has one. Plans: chain, promote, split and slice joined in order.
+std::string why_no_kernel(const DotModel& model, const Plan& plan, bool with_c);
+
+// D = A B + C in codes of the model's accumulator, row-major; c may be null. Only puts work on the stream. Throws
+// Error for a model or plan that has no kernel.
 void gemm_on_device(const DotModel& model, const Plan& plan, int m, int n, int k, const DeviceCodes& a,
                     const DeviceCodes& b, const void* c, void* d, GpuStream stream);
 

@@ -17,9 +17,10 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from . import _narrow
+from . import _kernels, _narrow
 from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, dtype_name, floats, given, in_order, number, plan, seed_word,
-                      target, wrap)  # fmt: skip
+                      stored, target, wrap)  # fmt: skip
+from ._device import on_device
 from ._histogram import Histogram, histogram
 from ._products import Validation, dot, explain, matmul, models, validate
 from ._quantized import Quantized, quantize
@@ -115,6 +116,8 @@ def round(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None
                 return result
         elif out is x and x.flags.writeable and _narrow.round(p, x, x, seed):
             return x
+    if (d := on_device(x)) is not None and (done := _kernels.round(p, d, seed, out)) is not None:
+        return done
     g = given(x)
     values = floats(g)
     kept = not g.format or g.format in ("fp32", "fp64") or p.fits(plan(g.format))
@@ -126,7 +129,7 @@ def round(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None
     else:
         in_order(_narrow.round, (p,), values, values, seed)
         in_order(_narrow.encode, (plan(g.format),), values, result, 0)
-    return wrap(result, g.library, name) if out is None else out
+    return wrap(result, g.library, name) if out is None else stored(out, result, name)
 
 
 def encode(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None, seed=0, random_bits=None, out=None):
@@ -142,6 +145,8 @@ def encode(x, format, *, cast=None, rounding=None, overflow=None, subnormals=Non
         result = np.empty_like(x, dtype=_code_type(p.bits))
         if _narrow.encode(p, x, result, seed):
             return result
+    if (d := on_device(x)) is not None and (done := _kernels.encode(p, d, seed, out)) is not None:
+        return done
     g = given(x)
     code = _code_type(p.bits)
     if out is None:
@@ -155,7 +160,7 @@ def encode(x, format, *, cast=None, rounding=None, overflow=None, subnormals=Non
         in_order(_narrow.encode, (p,), floats(g), result, seed)
     else:
         in_order(_narrow.convert, (plan(g.format), p), g.array, result, seed)
-    return wrap(result, g.library) if out is None else out
+    return wrap(result, g.library) if out is None else stored(out, result, dtype_name(out.dtype))
 
 
 @functools.lru_cache(maxsize=None)
@@ -180,6 +185,11 @@ def decode(codes, format, dtype=None, *, out=None):
         if array.size and (array.dtype.kind not in "iu" or array.min() < 0 or int(array.max()).bit_length() > p.bits):
             raise ValueError(f"decode: codes of {p.name} are integers from 0 to {2**p.bits - 1:#x}")
         codes = array.astype(_code_type(p.bits))[()] if isinstance(codes, int) else array.astype(_code_type(p.bits))
+    name = dtype_name(out.dtype if dtype is None and out is not None else _value_type(p) if dtype is None else dtype)
+    if name not in DTYPES or not p.fits(plan(DTYPES[name][0])):
+        raise ValueError(f"decode: {name} does not hold every value of {p.name}")
+    if (d := on_device(codes)) is not None and (done := _kernels.decode(p, d, name, out)) is not None:
+        return done
     g = given(codes)
     words = g.array
     if g.format in ("fp32", "fp64") and g.format == p.name:
@@ -192,11 +202,6 @@ def decode(codes, format, dtype=None, *, out=None):
         raise TypeError(f"decode: codes are integers, and this array holds {words.dtype}")
     if words.dtype.itemsize * 8 < p.bits:
         raise ValueError(f"decode: codes of {p.name} have {p.bits} bits and the array's elements {words.itemsize * 8}")
-    name = _value_type(p).name if dtype is None else dtype_name(dtype)
-    if out is not None:
-        name = dtype_name(out.dtype) if dtype is None else name
-    if name not in DTYPES or not p.fits(plan(DTYPES[name][0])):
-        raise ValueError(f"decode: {name} does not hold every value of {p.name}")
     wide = name in ("float32", "float64")
     kind = np.dtype(name) if wide else _code_type(plan(DTYPES[name][0]).bits)
     result = np.empty_like(words, dtype=kind, subok=False) if out is None else target(out, words.shape, {name: kind})
@@ -204,7 +209,7 @@ def decode(codes, format, dtype=None, *, out=None):
         in_order(_narrow.decode, (p,), words, result)
     else:
         in_order(_narrow.convert, (p, plan(DTYPES[name][0])), words, result, 0)
-    return wrap(result, "scalar" if plain and not words.ndim else g.library, name) if out is None else out
+    return wrap(result, "scalar" if plain and not words.ndim else g.library, name) if out is None else stored(out, result, name)
 
 
 @functools.lru_cache(maxsize=None)
@@ -243,8 +248,13 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
     >>> narrow.statistics(np.float32([1e-9, 1.0]), ["fp16"])[0].underflow
     1
     """
-    g = given(x)
+    names = [str(formats)] if isinstance(formats, (str, Format)) else [str(f) for f in formats]
     scale, seed = number(scale, "scale"), seed_word(seed)
+    if scale == 1 and (d := on_device(x)) is not None and not any(map(_narrow.is_block_format, names)):
+        plans = [plan(f, cast, rounding, overflow, subnormals, random_bits) for f in names]
+        if (rows := _kernels.statistics(d, name, plans)) is not None:
+            return Records(map(Record, rows))
+    g = given(x)
     array, type = (g.array, g.type) if g.format else (floats(g), "F64")
     if not type:
         array, type = floats(g), "F32"
@@ -252,7 +262,6 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
         plan("fp32", None, rounding, overflow, subnormals, random_bits)  # says what is wrong with the words
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = np.ascontiguousarray(array)
-    names = [str(formats)] if isinstance(formats, (str, Format)) else [str(f) for f in formats]
     return Records(
         Record(row)
         for row in _narrow.statistics(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _narrow
+from ._device import KERNELS, back_on, is_jax, on_device, plain, torch_of
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 UINT: dict[int, np.dtype[Any]] = {
@@ -54,7 +55,7 @@ class Given(NamedTuple):
 
     array: np.ndarray
     format: str
-    library: str  # numpy, torch, jax, ml_dtypes, scalar
+    library: str  # numpy, torch, jax, ml_dtypes, scalar; with ":" and a device where a copy of it was made
 
     @property
     def type(self) -> str:
@@ -62,22 +63,11 @@ class Given(NamedTuple):
         return DTYPES[name][1] if name else INTEGERS[self.array.dtype.name]
 
 
-def _is_torch(x: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
-
-
 def _from_torch(x: Any) -> Given:
     torch = sys.modules["torch"]
-    if x.is_nested or x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
-        raise TypeError(
-            "a torch tensor with all its numbers in memory is needed: not nested, sparse, quantized or meta"
-        )
+    x = plain(x)
     if x.device.type != "cpu":
-        raise TypeError(f"a tensor on {x.device}: this build computes on the CPU; x.cpu() brings it there")
-    x = x.detach()
-    if x.is_conj() or x.is_neg():
-        x = x.resolve_conj().resolve_neg()
+        raise TypeError(f"a tensor on {x.device}: x.cpu() brings it to the CPU")
     name = str(x.dtype).removeprefix("torch.")
     if name in ("float32", "float64") or name in INTEGERS:
         return Given(x.numpy(), DTYPES[name][0] if name in DTYPES else "", "torch")
@@ -104,22 +94,31 @@ def _from_numpy(x: np.ndarray, library: str) -> Given:
     raise TypeError(f"an array of {name}: no format holds that; floating numbers, integers and their codes are taken")
 
 
+def _from_jax(x: Any) -> Given:
+    devices = list(x.devices())
+    if all(device.platform == "cpu" for device in devices):
+        return _from_numpy(np.asarray(x), "jax")
+    if KERNELS is None or len(devices) > 1:
+        why = "on several devices" if len(devices) > 1 else "on a device, and this build of narrow has no CUDA"
+        raise TypeError(f"a jax array {why}: jax.device_get(x) brings it to the CPU")
+    return _from_numpy(np.asarray(x), "jax")._replace(library=f"jax:{devices[0].id}")
+
+
 def given(x: Any) -> Given:
     """Any argument as memory."""
     if isinstance(x, np.ndarray):
         return _from_numpy(x, "numpy")
-    if _is_torch(x):
+    if (d := on_device(x)) is not None:
+        host = given(d.host())
+        return host._replace(library=d.place)
+    if torch_of(x) is not None:
         return _from_torch(x)
     if isinstance(x, (bool, int, float, np.generic)):
         if isinstance(x, np.generic):
             return _from_numpy(np.asarray(x), "numpy scalar")
         return Given(np.asarray(number(x)), "fp64", "scalar")
-    if type(x).__module__.split(".")[0] in ("jax", "jaxlib"):
-        if any(device.platform != "cpu" for device in x.devices()):
-            raise TypeError("a jax array on a device: this build computes on the CPU")
-        return _from_numpy(np.asarray(x), "jax")
-    if hasattr(x, "__cuda_array_interface__"):
-        raise TypeError("an array on a CUDA device: this build computes on the CPU")
+    if is_jax(x):
+        return _from_jax(x)
     if isinstance(x, (str, bytes)):
         raise TypeError(f"text is no array: {x!r}")
     array = np.asarray(x)
@@ -189,6 +188,9 @@ def dtype_name(dtype: Any) -> str:
 
 def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
     """A result as the library of the argument; dtype names what codes stand for ("bfloat16")."""
+    if ":" in library:
+        host = library.partition(":")[0]
+        return back_on(library, wrap(array, "torch" if host == "torch" else "numpy", dtype))
     if library == "torch":
         torch = sys.modules["torch"]
         if dtype and array.dtype.kind == "u" and dtype != array.dtype.name:
@@ -208,15 +210,27 @@ def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
     return array
 
 
-def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.ndarray:
-    """The memory of out=, which must be one of these dtypes (by name, and how it is written)."""
-    if not isinstance(out, np.ndarray) and not _is_torch(out):
+def check_out(out: Any) -> None:
+    torch = torch_of(out)
+    if torch is None and not isinstance(out, np.ndarray) and on_device(out) is None:
         raise TypeError(f"out: an array of numpy or a tensor of torch is needed, not {type(out).__name__}")
-    if _is_torch(out):
+    if torch is not None:
         if out.requires_grad:
             raise ValueError("out: it requires a gradient; give out.detach() or out.data")
-        if hasattr(sys.modules["torch"].autograd.graph, "increment_version"):
-            sys.modules["torch"].autograd.graph.increment_version(out)
+        if hasattr(torch.autograd.graph, "increment_version"):
+            torch.autograd.graph.increment_version(out)
+
+
+def stored(out: Any, result: np.ndarray, name: str) -> Any:
+    """out, which holds the result: target() was its memory, or a copy on the host that goes back."""
+    if (d := on_device(out)) is not None:
+        d.assign(wrap(result, d.place, name))
+    return out
+
+
+def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.ndarray:
+    """The memory of out=, which must be one of these dtypes (by name, and how it is written); stored() ends it."""
+    check_out(out)
     g = given(out)
     name = dtype_name(out.dtype)
     if name not in kinds:

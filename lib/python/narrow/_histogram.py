@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _narrow
+from . import _kernels, _narrow
 from ._arrays import F32, dense, floats, given, plan
+from ._device import on_device
 from ._records import Record
 
 
@@ -16,9 +17,12 @@ class Histogram:
     """
 
     def __init__(self, x) -> None:
-        values = floats(given(x))
-        with np.errstate(over="ignore"):
-            self._histogram = _narrow.Histogram(dense(values, F32))
+        d = on_device(x)
+        found = None if d is None else _kernels.histogram(d)
+        if found is None:
+            with np.errstate(over="ignore"):
+                found = _narrow.histogram(dense(floats(given(x)), F32))
+        self._histogram: _narrow.Histogram = found
         table = self._histogram.counts()
         self.zero, self.subnormal, self.inf, self.nan = (table.pop(k) for k in ("zero", "subnormal", "inf", "nan"))
         self.binades = np.arange(min(table), max(table) + 1) if table else np.empty(0, int)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _narrow
+from . import _kernels, _narrow
 from ._arrays import DTYPE_OF, F32, INTEGERS, UINT, Given, decoded, dense, floats, given, in_order, number, plan, wrap
+from ._device import on_device
 from ._records import Record, Records
 
 
@@ -159,6 +160,11 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
     array([[4., 4.],
            [4., 4.]], dtype=float32)
     """
+    plain = all(o is None for o in (bias, alpha, beta, scale_a, scale_b, c_format))
+    if plain and on_device(a) is not None:
+        done = _kernels.matmul(a, b, c, _word(model, "model"), plan or "chain", a_format, b_format, out_format)
+        if done is not None:
+            return done
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
     request.options(model=_word(model, "model"), plan=plan, output=out_format)
     codes, name = _narrow.matmul(request.operands, request.words, True)
@@ -169,16 +175,17 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
 
 def _as_numbers(codes: np.ndarray, format: str, request: _Request) -> Any:
     library = "numpy" if request.library in ("scalar", "numpy scalar", "ml_dtypes") else request.library
+    is_torch = library.startswith("torch")
     if format in ("fp32", "fp64", "s32"):
         return wrap(codes.view({"fp32": np.float32, "fp64": np.float64, "s32": np.int32}[format]), library)
     dtype = DTYPE_OF.get(format, "")
-    if dtype and (library == "torch" or request.uses_ml_dtypes or dtype == "float16"):
-        if library != "torch" or dtype in ("float16", "bfloat16") or dtype.startswith("float8"):
+    if dtype and (is_torch or request.uses_ml_dtypes or dtype == "float16"):
+        if not is_torch or dtype in ("float16", "bfloat16") or dtype.startswith("float8"):
             return wrap(codes, library, dtype)
-    return wrap(decoded(_plan(format), codes, F32), library)
+    return wrap(decoded(_format_plan(format), codes, F32), library)
 
 
-_plan = plan
+_format_plan = plan  # matmul's own plan is another
 
 
 class Validation:
@@ -212,13 +219,16 @@ def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=
              alpha=None, beta=None, scale_a=None, scale_b=None, gpu=None) -> Validation:  # fmt: skip
     """Which models and plans turn a and b into this d, bit for bit; else what d is, and where it differs.
 
-    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose candidates come first.
+    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose candidates come first (of arrays on a
+    CUDA device: that one's).
 
     >>> x = np.ones((4, 64), np.float16)
     >>> narrow.validate(x, x.T, narrow.matmul(x, x.T, model="ampere.mma.f32.f16.f16.k16")).exact
     True
     """
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
+    if gpu is None and (there := on_device(d)) is not None and _narrow.knows_gpu(there.gpu):
+        gpu = there.gpu
     request.options(model=model, plan=plan, gpu=gpu)
     if d is None:
         raise TypeError("d: the product is missing")

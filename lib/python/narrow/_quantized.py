@@ -25,10 +25,10 @@ class Quantized:
 
     def dequantize(self):
         """The numbers that codes and scales stand for, as float32."""
-        codes = np.moveaxis(np.asarray(self.codes), self.axis, -1)
+        codes = np.moveaxis(given(self.codes).array, self.axis, -1)
         flat = dense(codes).reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, codes.shape[-1])
         out = np.empty(flat.shape, F32)
-        _narrow.dequantise(flat, dense(np.asarray(self.scales), F32).ravel(), self.tensor_scale, self.format, out)
+        _narrow.dequantise(flat, dense(given(self.scales).array, F32).ravel(), self.tensor_scale, self.format, out)
         return wrap(np.ascontiguousarray(np.moveaxis(out.reshape(codes.shape), -1, self.axis)), self._library)
 
 
