@@ -1,4 +1,6 @@
 // Casts, statistics, histograms and block formats on arrays. Every function that computes lets other threads run.
+#include <nanobind/stl/pair.h>
+
 #include "bindings.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/scale/quantise.hpp"
@@ -178,7 +180,7 @@ nb::object statistics_of(const InArray& x, const std::string& type, const std::s
   return to_python(app::stats_json(rows));
 }
 
-nb::object signs(const SignCounts& counts) { return nb::make_tuple(counts.negative, counts.positive); }
+std::pair<std::uint64_t, std::uint64_t> signs(const SignCounts& counts) { return {counts.negative, counts.positive}; }
 
 Histogram histogram_of(const InArray& x) {
   if (x.kind() != 'f' || !is_dense(x)) throw Error("a float32 array without gaps is needed here");
@@ -187,6 +189,18 @@ Histogram histogram_of(const InArray& x) {
   for (const float v : read<float>(x))
     if (std::isfinite(v)) h.low = std::min(h.low, v), h.high = std::max(h.high, v);
   return h;
+}
+
+// The first exponent that occurs, and the negative and positive counts from there to the last one.
+nb::tuple binades(const Histogram& h) {
+  int first = ExponentHistogram::min_exponent, end = ExponentHistogram::max_exponent + 1;
+  while (first < end && h.counts.binade(first).total() == 0) ++first;
+  while (end > first && h.counts.binade(end - 1).total() == 0) --end;
+  std::vector<std::uint64_t> negative, positive;
+  for (int e = first; e < end; ++e)
+    negative.push_back(h.counts.binade(e).negative), positive.push_back(h.counts.binade(e).positive);
+  const std::size_t size = negative.size();
+  return nb::make_tuple(first, numpy_of(std::move(negative), {size}), numpy_of(std::move(positive), {size}));
 }
 
 nb::dict lost(const Histogram& h, const Plan& plan, double scale) {
@@ -263,14 +277,11 @@ void bind_arrays(nb::module_& m) {
   nb::class_<Histogram>(m, "Histogram")
       .def("lost", &lost)
       .def("best_scale", &best_scale)
-      .def("counts", [](const Histogram& h) {
-        nb::dict all;
-        all["zero"] = signs(h.counts.zero), all["subnormal"] = signs(h.counts.subnormal);
-        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e)
-          if (h.counts.binade(e).total() != 0) all[nb::int_(e)] = signs(h.counts.binade(e));
-        all["inf"] = signs(h.counts.inf), all["nan"] = signs(h.counts.nan);
-        return all;
-      });
+      .def_prop_ro("zero", [](const Histogram& h) { return signs(h.counts.zero); })
+      .def_prop_ro("subnormal", [](const Histogram& h) { return signs(h.counts.subnormal); })
+      .def_prop_ro("inf", [](const Histogram& h) { return signs(h.counts.inf); })
+      .def_prop_ro("nan", [](const Histogram& h) { return signs(h.counts.nan); })
+      .def("binades", &binades);
   m.def("histogram", &histogram_of);
   m.def("is_block_format", [](const std::string& name) { return is_block_format_name(name); });
   m.def("quantise", &quantise_array);

@@ -1,4 +1,5 @@
-// Arrays that lie on a CUDA device, by address: the kernels of narrow/cuda, on the device and the stream of their library.
+// Arrays that lie on a CUDA device, by address: the kernels of narrow/cuda, on the device and the stream of their
+// library.
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"
@@ -68,40 +69,46 @@ void decode_at(const Plan& plan, Address in, int bytes, Address out, std::size_t
   });
 }
 
-// What a pass leaves in a record on the device that starts with all bytes zero.
+// Pages that the device writes to directly, kept for each thread.
+class HostPages {
+ public:
+  static constexpr std::size_t bytes = std::max(sizeof(DeviceStatistics), sizeof(DeviceHistogram));
+  HostPages() { detail::require_cuda(cudaMallocHost(&data_, bytes), "memory for counts"); }
+  ~HostPages() { (void)cudaFreeHost(data_); }
+  HostPages(const HostPages&) = delete;
+  HostPages& operator=(const HostPages&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// What a pass leaves in a record that starts with all bytes zero. Its memory is the caller's: a library that keeps
+// memory gives it at once, where the driver takes as long as a pass over a gigabyte.
 template <class T, class Pass>
-T collect(Address stream, const Pass& pass) {
+T collect(Address counts, Address stream, const Pass& pass) {
+  static thread_local const HostPages pages;
   const GpuStream s = stream_at(stream);
-  void* place = nullptr;
-  detail::require_cuda(cudaMallocAsync(&place, sizeof(T), s), "memory for counts");
-  T result{};
-  cudaError_t status = cudaMemsetAsync(place, 0, sizeof(T), s);
-  try {
-    if (status == cudaSuccess) pass(static_cast<T*>(place), s);
-  } catch (...) {
-    (void)cudaFreeAsync(place, s);
-    throw;
-  }
-  if (status == cudaSuccess) status = cudaMemcpyAsync(&result, place, sizeof(T), cudaMemcpyDeviceToHost, s);
-  (void)cudaFreeAsync(place, s);
-  if (status == cudaSuccess) status = cudaStreamSynchronize(s);
-  detail::require_cuda(status, "counting");
-  return result;
+  detail::require_cuda(cudaMemsetAsync(at<void>(counts), 0, sizeof(T), s), "clearing counts");
+  pass(at<T>(counts), s);
+  detail::require_cuda(cudaMemcpyAsync(pages.data(), at<void>(counts), sizeof(T), cudaMemcpyDeviceToHost, s),
+                       "counting");
+  detail::require_cuda(cudaStreamSynchronize(s), "counting");
+  return *static_cast<const T*>(pages.data());
 }
 
 // Records as of the host's statistics; None where a format or its cast has no kernel.
 nb::object statistics_at(const std::string& name, const std::vector<Plan>& plans, Address x, std::size_t count,
-                         int device, Address stream) {
+                         Address counts, int device, Address stream) {
   for (const Plan& plan : plans)
     if (!has_device_statistics(plan.to)) return nb::none();
   std::vector<app::StatsRow> rows;
   {
     const Call call(device);
     for (const Plan& plan : plans) {
-      const Statistics all =
-          collect<DeviceStatistics>(stream, [&](DeviceStatistics* to, GpuStream s) {
-            statistics_on_device(at<const float>(x), count, plan.to, to, s);
-          }).host();
+      const Statistics all = collect<DeviceStatistics>(counts, stream, [&](DeviceStatistics* to, GpuStream s) {
+                               statistics_on_device(at<const float>(x), count, plan.to, to, s);
+                             }).host();
       app::StatsRow row;
       row.tensor = name, row.format = plan.chosen.name, row.input = all.input, row.in_format = all.formats[0];
       rows.push_back(std::move(row));
@@ -110,15 +117,15 @@ nb::object statistics_at(const std::string& name, const std::vector<Plan>& plans
   return to_python(app::stats_json(rows));
 }
 
-Histogram histogram_at(Address x, std::size_t count, int device, Address stream) {
+Histogram histogram_at(Address x, std::size_t count, Address counts, int device, Address stream) {
   const Call call(device);
-  const auto h = collect<DeviceHistogram>(stream, [&](DeviceHistogram* to, GpuStream s) {
-    histogram_on_device(at<const float>(x), count, to, s);
-  });
+  const auto h = collect<DeviceHistogram>(
+      counts, stream, [&](DeviceHistogram* to, GpuStream s) { histogram_on_device(at<const float>(x), count, to, s); });
   return {h.host(), -std::bit_cast<float>(h.largest[1]), std::bit_cast<float>(h.largest[0])};
 }
 
-using Operand = std::tuple<Address, int, long long, long long>;  // codes, bytes of one, steps from line to line and in k
+using Operand =
+    std::tuple<Address, int, long long, long long>;  // codes, bytes of one, steps from line to line and in k
 
 // One product of m x k by k x n; false where the device has no kernel for it.
 bool matmul_at(const std::string& name, const std::string& plan_words, const std::tuple<int, int, int>& shape,
@@ -140,6 +147,7 @@ bool matmul_at(const std::string& name, const std::string& plan_words, const std
 
 void bind_device(nb::module_& m) {
   nb::module_ device = m.def_submodule("device", "Arrays on a CUDA device, by address.");
+  device.attr("counts_bytes") = HostPages::bytes;
   device.def("round", &round_at);
   device.def("encode", &encode_at);
   device.def("decode", &decode_at);

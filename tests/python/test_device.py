@@ -46,6 +46,7 @@ MEMORY = types.SimpleNamespace(
     round=lambda p, i, o, n, seed, *where: _narrow.round(p, at(i, n, "f4").copy(), at(o, n, "f4"), seed),
     encode=lambda p, i, o, size, n, seed, *where: _narrow.encode(p, at(i, n, "f4"), codes_at(o, n, size), seed),
     decode=lambda p, i, size, o, n, *where: _narrow.decode(p, codes_at(i, n, size), at(o, n, "f4")),
+    counts_bytes=1,
     statistics=lambda name, plans, x, n, *where: None,
     histogram=lambda x, n, *where: _narrow.histogram(at(x, n, "f4")),
     matmul=product,

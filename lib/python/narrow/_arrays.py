@@ -96,12 +96,10 @@ def _from_numpy(x: np.ndarray, library: str) -> Given:
 
 def _from_jax(x: Any) -> Given:
     devices = list(x.devices())
-    if all(device.platform == "cpu" for device in devices):
-        return _from_numpy(np.asarray(x), "jax")
-    if KERNELS is None or len(devices) > 1:
+    if len(devices) > 1 or (KERNELS is None and devices[0].platform != "cpu"):
         why = "on several devices" if len(devices) > 1 else "on a device, and this build of narrow has no CUDA"
         raise TypeError(f"a jax array {why}: jax.device_get(x) brings it to the CPU")
-    return _from_numpy(np.asarray(x), "jax")._replace(library=f"jax:{devices[0].id}")
+    return _from_numpy(np.asarray(x), "jax")._replace(library=f"jax:{devices[0].platform}:{devices[0].id}")
 
 
 def given(x: Any) -> Given:
@@ -203,8 +201,6 @@ def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
         import ml_dtypes
 
         array = array.view(np.dtype(getattr(ml_dtypes, dtype)) if dtype != "float16" else np.float16)
-    if library == "jax":
-        return sys.modules["jax"].numpy.asarray(array)
     if library in ("scalar", "numpy scalar"):
         return array.item() if library == "scalar" else array[()]
     return array

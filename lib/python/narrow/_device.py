@@ -6,7 +6,7 @@ validate) is computed on the host from a copy, and results go back to the device
 
 from __future__ import annotations
 
-import math
+import functools
 import sys
 from typing import Any
 
@@ -25,26 +25,35 @@ def torch_of(x: Any) -> Any:
 
 def plain(x: Any) -> Any:
     """A tensor of torch as nothing but numbers in memory."""
-    if x.is_nested or x.layout != sys.modules["torch"].strided or x.is_quantized or x.device.type == "meta":
+    if x.layout is not sys.modules["torch"].strided or x.is_nested or x.is_quantized or x.is_meta:
         raise TypeError(
             "a torch tensor with all its numbers in memory is needed: not nested, sparse, quantized or meta"
         )
-    x = x.detach()
+    if x.requires_grad:
+        x = x.detach()
     return x.resolve_conj().resolve_neg() if x.is_conj() or x.is_neg() else x
+
+
+@functools.lru_cache(maxsize=None)
+def _dtype(dtype: Any) -> tuple[str, int]:
+    """Its name and bytes: read once, since a call on few elements is mostly such questions."""
+    return str(dtype).removeprefix("torch."), dtype.itemsize
 
 
 class DeviceArray:
     """A tensor of torch or an array of cupy on a CUDA device."""
 
+    __slots__ = ("dtype", "is_torch", "itemsize", "library", "shape", "size", "strides", "x")
+
     def __init__(self, x: Any) -> None:
         self.is_torch = torch_of(x) is not None
         self.library = sys.modules["torch" if self.is_torch else "cupy"]
-        self.x = plain(x) if self.is_torch else x
-        self.dtype = str(x.dtype).removeprefix("torch.")
-        self.itemsize = x.element_size() if self.is_torch else x.itemsize
-        self.shape = tuple(x.shape)
-        self.size = math.prod(self.shape)
-        self.strides = tuple(x.stride()) if self.is_torch else tuple(s // self.itemsize for s in x.strides)
+        self.dtype, self.itemsize = _dtype(x.dtype)
+        self.shape: tuple[int, ...] = x.shape
+        if self.is_torch:
+            self.x, self.size, self.strides = plain(x), x.numel(), x.stride()
+        else:
+            self.x, self.size, self.strides = x, x.size, tuple(s // self.itemsize for s in x.strides)
 
     @property
     def address(self) -> int:
@@ -122,14 +131,15 @@ def is_jax(x: Any) -> bool:
 
 def on_device(x: Any) -> DeviceArray | None:
     """x as an array on a device, or None where it is on the host (or one of jax, whose memory is not written)."""
-    if isinstance(x, np.ndarray) or (torch_of(x) is not None and x.device.type != "cuda"):
+    if isinstance(x, np.ndarray):
         return None
-    if torch_of(x) is None and (is_jax(x) or not hasattr(x, "__cuda_array_interface__")):
+    torch = torch_of(x)
+    if not x.is_cuda if torch is not None else not hasattr(x, "__cuda_array_interface__") or is_jax(x):
         return None
     if KERNELS is None:
         raise TypeError("an array on a CUDA device: this build of narrow has no CUDA; bring it to the CPU (x.cpu(), x.get()), "
                         "or build where the GPU is, with -DNARROW_CUDA=ON")  # fmt: skip
-    if torch_of(x) is None and not ("cupy" in sys.modules and isinstance(x, sys.modules["cupy"].ndarray)):
+    if torch is None and not ("cupy" in sys.modules and isinstance(x, sys.modules["cupy"].ndarray)):
         raise TypeError(f"{type(x).__name__} on a CUDA device: torch.as_tensor(x) or cupy.asarray(x) views it as an array")
     return DeviceArray(x)
 
@@ -144,4 +154,5 @@ def back_on(place: str, array: Any) -> Any:
         with cupy.cuda.Device(int(device)):
             return cupy.asarray(array)
     jax = sys.modules["jax"]
-    return jax.device_put(array, next(d for d in jax.devices() if str(d.id) == device))
+    platform, _, number = device.partition(":")
+    return jax.device_put(array, next(d for d in jax.devices(platform) if str(d.id) == number))

@@ -23,11 +23,9 @@ class Histogram:
             with np.errstate(over="ignore"):
                 found = _narrow.histogram(dense(floats(given(x)), F32))
         self._histogram: _narrow.Histogram = found
-        table = self._histogram.counts()
-        self.zero, self.subnormal, self.inf, self.nan = (table.pop(k) for k in ("zero", "subnormal", "inf", "nan"))
-        self.binades = np.arange(min(table), max(table) + 1) if table else np.empty(0, int)
-        both = np.array([table.get(e, (0, 0)) for e in self.binades.tolist()], np.uint64).reshape(-1, 2)
-        self.negative, self.positive = both[:, 0], both[:, 1]
+        self.zero, self.subnormal, self.inf, self.nan = found.zero, found.subnormal, found.inf, found.nan
+        first, self.negative, self.positive = found.binades()
+        self.binades = np.arange(first, first + len(self.negative))
         self.counts = self.negative + self.positive
 
     def lost(self, format, scale: float = 1.0, *, cast=None, rounding=None, overflow=None, subnormals=None) -> Record:

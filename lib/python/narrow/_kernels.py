@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 from . import _narrow
@@ -9,8 +10,11 @@ from ._arrays import DTYPE_OF, DTYPES, UINT, check_out, plan
 from ._device import KERNELS, DeviceArray, on_device
 
 
-def _code_dtype(p: _narrow.Plan) -> str:
-    return next(u.name for size, u in UINT.items() if 8 * size >= p.bits)
+@functools.lru_cache(maxsize=None)
+def _code_dtypes(p: _narrow.Plan) -> list[str]:
+    """What holds its codes, the smallest first."""
+    names = [u.name for size, u in UINT.items() if 8 * size >= p.bits and size <= 4]
+    return names + ([DTYPE_OF[p.name]] if p.name in DTYPE_OF else [])
 
 
 def _format(x: DeviceArray) -> str:
@@ -33,7 +37,7 @@ def _target(out: Any, x: DeviceArray, names: list[str]) -> DeviceArray | None:
         raise ValueError(f"out: it holds {to.dtype}; right here: {', '.join(names)}")
     if to.shape != x.shape:
         raise ValueError(f"out: its shape is {to.shape}, and that of the array {x.shape}")
-    if any(step == 0 and n > 1 for step, n in to.steps()):
+    if 0 in to.strides and any(step == 0 and n > 1 for step, n in to.steps()):
         raise ValueError("out: several of its elements are one place in memory")
     return to
 
@@ -49,11 +53,12 @@ def _map(kernel: Callable[[DeviceArray, DeviceArray], None], x: DeviceArray, dty
     """kernel(from, to) over memory without gaps, to a new array or to out."""
     wanted = _target(out, x, names)
     x = x.without_gaps(in_order)
-    fits = wanted is not None and wanted.steps() == x.steps() and wanted.strides == x.strides and _apart(x, wanted)
-    to = wanted if wanted is not None and fits else x.empty(dtype if wanted is None else wanted.dtype)
-    kernel(x, to)
     if wanted is None:
+        to = x.empty(dtype)
+        kernel(x, to)
         return to.x
+    to = wanted if wanted.strides == x.strides and _apart(x, wanted) else x.empty(wanted.dtype)
+    kernel(x, to)
     if to is not wanted:
         wanted.assign(to.x)
     return out
@@ -94,9 +99,8 @@ def round(p: _narrow.Plan, x: DeviceArray, seed: int, out: Any) -> Any:
 def encode(p: _narrow.Plan, x: DeviceArray, seed: int, out: Any) -> Any:
     if not _has_kernel(x, p):
         return None
-    names = [u.name for size, u in UINT.items() if 8 * size >= p.bits and size <= 4]
-    names += [DTYPE_OF[p.name]] if p.name in DTYPE_OF else []
-    return _map(lambda x, to: _encode(p, _floats(x), to, seed), x, _code_dtype(p), out, names, p.is_stochastic)
+    names = _code_dtypes(p)
+    return _map(lambda x, to: _encode(p, _floats(x), to, seed), x, names[0], out, names, p.is_stochastic)
 
 
 def decode(p: _narrow.Plan, x: DeviceArray, dtype: str, out: Any) -> Any:
@@ -118,14 +122,16 @@ def statistics(x: DeviceArray, name: str, plans: list[_narrow.Plan]) -> Any:
     if x.itemsize > 4 or not _format(x):
         return None
     values = _floats(x.without_gaps(False))
-    return KERNELS.statistics(name, plans, values.address, values.size, *values.where)
+    counts = values.empty("uint8", (KERNELS.counts_bytes,))
+    return KERNELS.statistics(name, plans, values.address, values.size, counts.address, *values.where)
 
 
 def histogram(x: DeviceArray) -> Any:
     if x.itemsize > 4 or not _format(x):
         return None
     values = _floats(x.without_gaps(False))
-    return KERNELS.histogram(values.address, values.size, *values.where)
+    counts = values.empty("uint8", (KERNELS.counts_bytes,))
+    return KERNELS.histogram(values.address, values.size, counts.address, *values.where)
 
 
 def _operand(x: DeviceArray, format: str | None, wanted: str) -> DeviceArray | None:
@@ -135,14 +141,14 @@ def _operand(x: DeviceArray, format: str | None, wanted: str) -> DeviceArray | N
         return x if held == "fp32" and format is None else None
     p = plan(wanted)
     if not held:
-        fits = x.dtype == _code_dtype(p) and (format is None or plan(format).name == wanted)
+        fits = x.dtype == _code_dtypes(p)[0] and (format is None or plan(format).name == wanted)
         return x if fits else None
     if x.itemsize > 4 or (format is not None and plan(format).name != held):
         return None
     if held == wanted:
         return x
     x = x.without_gaps(False)
-    codes = x.empty(_code_dtype(p))
+    codes = x.empty(_code_dtypes(p)[0])
     _encode(p, _floats(x), codes)
     return codes
 
