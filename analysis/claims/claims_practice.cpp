@@ -1,5 +1,4 @@
 // Statements about what people meet when they train: whole steps, switches, devices, the order of calls.
-#include <algorithm>
 
 #include "analysis/claims/claims.hpp"
 #include "analysis/framework/training_runs.hpp"

@@ -1,5 +1,4 @@
 // Statements about whole training runs, held against runs that are made here.
-#include <algorithm>
 
 #include "analysis/claims/claims.hpp"
 #include "analysis/framework/training_runs.hpp"

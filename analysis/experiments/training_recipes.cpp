@@ -1,7 +1,6 @@
 // Which recipes train as well as FP32, and which of the operations that they keep wide must stay so?
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/training_runs.hpp"

@@ -6,7 +6,6 @@
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
-#include "narrow/text/text.hpp"
 #include "tensors/stats_rows.hpp"
 
 namespace narrow::python {

@@ -6,7 +6,6 @@
 #include "narrow/dot/dot.hpp"
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/tensor/tensor_file.hpp"
-#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/gemm.hpp"
 #include "products/validate.hpp"

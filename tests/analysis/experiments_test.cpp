@@ -7,6 +7,7 @@
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings.hpp"
 #include "analysis/stored.hpp"
+#include "support/contains.hpp"
 
 using namespace analysis;
 using narrow::report::Cell;
@@ -135,12 +136,7 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
 
 TEST_CASE("analysis: bad requests of experiments are errors of one line") {
   const auto refusal = [](const std::string& name, const std::vector<std::string>& settings) {
-    try {
-      test::run_experiment(name, settings);
-    } catch (const narrow::Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return test::error_of([&] { test::run_experiment(name, settings); });
   };
   for (const std::string& text :
        {refusal("gradient_underflow", {"gradients=/nowhere.safetensors"}), refusal("gradient_underflow", {"step=7"}),

@@ -4,14 +4,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include "analysis/recordings.hpp"
-#include "narrow/base/error.hpp"
 #include "support/scale.hpp"
+#include "support/contains.hpp"
 
 using analysis::RecordedPass;
 using analysis::RecordedTensor;
@@ -19,15 +16,6 @@ using analysis::Recording;
 using analysis::Values;
 
 namespace {
-
-std::string error_text(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const narrow::Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 std::string one_tensor(const std::string& fields) {
   return R"({"model":{"layers":1,"width":8,"heads":1,"context":4},"attention":[],"steps":[{"label":"step 0","step":0,)"
@@ -79,7 +67,7 @@ TEST_CASE("analysis: the folder that NARROW_DATA names comes first and an empty 
 TEST_CASE("analysis: a recording that does not add up is refused with the file and the tensor") {
   const auto refusal = [](const std::string& text) {
     const test::WithData data("torch/histograms.json", text);
-    return error_text([] { analysis::load_recording(); });
+    return test::error_of([] { analysis::load_recording(); });
   };
   const std::string good =
       R"("count":4,"zeros":1,"subnormal":0,"inf":0,"nan":0,"amax":1.5,"first":-3,"binades":[1,0,0,2])";
@@ -108,7 +96,7 @@ TEST_CASE("analysis: a log without a column is refused by its name") {
   const test::WithData data("torch/logs.json",
                             R"({"runs":[{"name":"fp16","dtype":"float16","init_scale":null,"growth_interval":null,)"
                             R"("columns":["step","loss","scale","found_inf","score_amax"],"rows":[]}]})");
-  CHECK(error_text([] { analysis::load_logs(); }) == "the log fp16 has no column grad_amax");
+  CHECK(test::error_of([] { analysis::load_logs(); }) == "the log fp16 has no column grad_amax");
 }
 
 TEST_CASE("analysis: a log without rows is refused and a short one is not found where more steps are needed") {
@@ -119,7 +107,7 @@ TEST_CASE("analysis: a log without rows is refused and a short one is not found 
   };
   {
     const test::WithData data("torch/logs.json", with_rows(""));
-    CHECK(error_text([] { analysis::load_logs(); }) == "the log fp16 has no rows; a log has one a step");
+    CHECK(test::error_of([] { analysis::load_logs(); }) == "the log fp16 has no rows; a log has one a step");
   }
   const test::WithData data("torch/logs.json", with_rows("[1,1,0,1,1],[1,1,0,1,1]"));
   const std::vector<analysis::TrainingLog> logs = analysis::load_logs();
@@ -170,8 +158,8 @@ TEST_CASE("analysis: a file without floating tensors is refused with what it has
   file += header + std::string(4, '\0');
   const test::WithData data("i.safetensors", file);
   const std::string path = data.folder() + "/i.safetensors";
-  CHECK(error_text([&] { analysis::read_values_of(path); }) ==
+  CHECK(test::error_of([&] { analysis::read_values_of(path); }) ==
         path + ": no floating tensor with values; it has labels (I32)");
-  CHECK(error_text([&] { analysis::read_values_of(path + ":labels"); }) ==
+  CHECK(test::error_of([&] { analysis::read_values_of(path + ":labels"); }) ==
         path + ":labels: elements are I32, not floating");
 }

@@ -6,6 +6,7 @@
 #include "analysis/recordings/recorded_steps.hpp"
 #include "recordings.hpp"
 #include "stored.hpp"
+#include "support/contains.hpp"
 
 using namespace analysis;
 using test::has;
@@ -35,12 +36,7 @@ double number(const narrow::report::Table& table, std::size_t row, std::string_v
 std::string refusal(const std::string& text) {
   const test::WithData data("end-to-end/steps.tsv", text);
   std::string missing;
-  try {
-    load_steps(missing);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { load_steps(missing); });
 }
 
 }  // namespace

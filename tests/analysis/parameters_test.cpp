@@ -21,12 +21,7 @@ Experiment example() {
 
 // The message that the settings are refused with.
 std::string refused_parameter(const std::vector<std::string>& settings) {
-  try {
-    const Parameters parameters(example(), settings);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { const Parameters parameters(example(), settings); });
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "analysis/framework/experiment.hpp"
 #include "narrow/dot/models.hpp"
+#include "support/contains.hpp"
 
 using namespace analysis;
 
@@ -68,12 +68,7 @@ TEST_CASE("analysis: a parameter of one name is of one kind in all experiments")
 
 TEST_CASE("analysis: an unknown experiment is named with the closest") {
   CHECK(std::string(require_experiment("format_choice").name) == "format_choice");
-  try {
-    require_experiment("format_choise");
-    CHECK(false);
-  } catch (const narrow::Error& error) {
-    CHECK(std::string(error.what()).find("did you mean 'format_choice'?") != std::string::npos);
-  }
+  CHECK(contains(test::error_of([] { require_experiment("format_choise"); }), "did you mean 'format_choice'?"));
 }
 
 TEST_CASE("analysis: tables carry the parameters of the run") {

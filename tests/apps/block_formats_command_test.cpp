@@ -1,8 +1,6 @@
 // Block formats in narrow cast and narrow stats, against the library's own functions on the same data.
-#include <bit>
 #include <cmath>
 
-#include "narrow/array/pack.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/scale/block_format.hpp"
 #include "narrow/scale/quantise.hpp"

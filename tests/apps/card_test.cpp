@@ -2,9 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <regex>
-#include <sstream>
 
 #include "program.hpp"
 #include "tensor/files.hpp"

@@ -1,7 +1,4 @@
-#include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "program.hpp"
 #include "tensor/files.hpp"

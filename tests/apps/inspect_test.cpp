@@ -1,5 +1,4 @@
 // What the program says about good and broken tensor files.
-#include <cmath>
 
 #include "tensor/archive.hpp"
 #include "tensor_files.hpp"

@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "tensor_files.hpp"

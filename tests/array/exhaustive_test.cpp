@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <numeric>
 #include <type_traits>
 
 #include "array/inputs.hpp"

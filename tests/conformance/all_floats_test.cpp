@@ -1,5 +1,4 @@
 // All 2^32 floats: the hash of the codes is the one that the real system gave. Minutes; only in exhaustive builds.
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <utility>

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "narrow/round/named_cast.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow;
 
@@ -9,12 +10,7 @@ namespace {
 
 // The message of the Error that the request raises; empty when there is none.
 std::string refusal(std::string_view system, const Format& f, Rounding rounding = Rounding::nearest_even) {
-  try {
-    named_cast(system, f, rounding);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
+  return test::error_of([&] { named_cast(system, f, rounding); });
 }
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }

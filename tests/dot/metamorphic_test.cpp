@@ -1,8 +1,6 @@
 // What must hold without any model: orders inside a step, signs, powers of two, zeros. And what must not.
 #include <doctest/doctest.h>
 
-#include <numeric>
-
 #include "dot/problems.hpp"
 #include "narrow/dot/dot.hpp"
 #include "support/mismatches.hpp"

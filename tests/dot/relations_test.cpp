@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <functional>
 
 #include "dot/matrices.hpp"

@@ -1,6 +1,5 @@
 // Read, cast, write, read again: a byte that names the format, then a file as the other targets take it ('{': a header
 // and data of .safetensors; 'Z': an .npy, to be a deflated member). The codes that come back are those of each element.
-#include <cstdlib>
 
 #include "fuzz/read_all.hpp"
 #include "narrow/format/find_format.hpp"

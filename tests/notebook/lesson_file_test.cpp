@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "narrow/base/error.hpp"
+#include "support/contains.hpp"
 
 using namespace lesson;
 
@@ -10,12 +11,7 @@ namespace {
 
 // What parse_lesson says about a text it refuses.
 std::string refusal(std::string_view text) {
-  try {
-    parse_lesson(text, "lesson.cpp");
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_lesson(text, "lesson.cpp"); });
 }
 
 constexpr const char* small =

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "narrow/base/error.hpp"
+#include "support/contains.hpp"
 
 using namespace lesson;
 
@@ -16,12 +16,7 @@ std::string inside(std::string_view tex, bool display = false) {
 }
 
 std::string formula_refusal(std::string_view tex) {
-  try {
-    formula_html(tex, false);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { formula_html(tex, false); });
 }
 
 }  // namespace

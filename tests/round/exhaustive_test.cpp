@@ -2,7 +2,6 @@
 // written?
 #include <doctest/doctest.h>
 
-#include <array>
 #include <chrono>
 #include <utility>
 

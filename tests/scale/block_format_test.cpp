@@ -2,10 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <set>
 
-#include "narrow/base/error.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "support/contains.hpp"
 
@@ -16,12 +14,7 @@ using narrow::ScaleRule;
 namespace {
 
 std::string refusal(std::string_view name) {
-  try {
-    narrow::require_block_format(name);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { narrow::require_block_format(name); });
 }
 }  // namespace
 

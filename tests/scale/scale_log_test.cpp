@@ -3,17 +3,12 @@
 
 #include <doctest/doctest.h>
 
-#include "narrow/base/error.hpp"
+#include "support/contains.hpp"
 
 namespace {
 
 std::string message(const std::string& name, const std::string& run, const std::string& text = "step,amax\n0,1\n") {
-  try {
-    (void)narrow::parse_scale_log(text, name, run);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { (void)narrow::parse_scale_log(text, name, run); });
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "narrow/base/error.hpp"
@@ -19,12 +18,7 @@ using narrow::ScaleEvent;
 namespace {
 
 std::string refusal(const std::string& text, const std::vector<narrow::ParameterValue>& common = {}) {
-  try {
-    make_scaler(text, common);
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { make_scaler(text, common); });
 }
 }  // namespace
 

@@ -1,8 +1,6 @@
 // Is every element of a cast tensor the code or value that the scalar functions give, in the layout of the file?
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "files.hpp"
 #include "make_tensors.hpp"
 #include "narrow/format/find_format.hpp"

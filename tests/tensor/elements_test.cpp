@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "files.hpp"
-#include "narrow/array/pack.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/npy.hpp"

@@ -13,6 +13,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/mapped_file.hpp"
+#include "support/contains.hpp"
 #include "support/inputs.hpp"
 
 namespace test {
@@ -81,16 +82,6 @@ inline std::shared_ptr<const narrow::MappedFile> in_memory(std::string_view text
   return narrow::MappedFile::in_memory(bytes_of(text), path);
 }
 
-// The message of the Error that body throws; empty when it throws none.
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const narrow::Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // One line, printable, not endless.
 inline bool is_one_line(const std::string& message) {

@@ -3,12 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <thread>
 
 #include "archive.hpp"
 #include "narrow/tensor/crc32.hpp"
-#include "narrow/tensor/inflate.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "support/inputs.hpp"
 

@@ -1,25 +1,15 @@
 #include <doctest/doctest.h>
 
-#include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/text.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow;
 
 namespace {
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 std::string format_error(std::string_view name) {
-  return error_of([&] { require_format(name); });
+  return test::error_of([&] { require_format(name); });
 }
 
 // Every enumerator up to the first value without a name, so that a new one is met here; returns how many there are.
@@ -65,13 +55,13 @@ TEST_CASE("text: an unknown enumerator is an error with a guess and the list") {
   const std::string roundings =
       " accepted: nearest_even (rne rn) nearest_away (rna) nearest_to_zero toward_zero (rz) up (ru rp) down (rd rm)"
       " to_odd (ro) stochastic (sr)";
-  CHECK(error_of([] { parse_rounding("nearest"); }) == "unknown rounding 'nearest';" + roundings);
-  CHECK(error_of([] { parse_rounding("towrd-zero"); }) ==
+  CHECK(test::error_of([] { parse_rounding("nearest"); }) == "unknown rounding 'nearest';" + roundings);
+  CHECK(test::error_of([] { parse_rounding("towrd-zero"); }) ==
         "unknown rounding 'towrd-zero'; did you mean 'toward_zero'?" + roundings);
-  CHECK(error_of([] { parse_overflow("saturat"); }) ==
+  CHECK(test::error_of([] { parse_overflow("saturat"); }) ==
         "unknown overflow 'saturat'; did you mean 'saturate'? accepted: to_special saturate saturate_finite");
-  CHECK(error_of([] { parse_subnormals(""); }) == "unknown subnormals ''; accepted: keep flush_results flush_inputs");
-  CHECK(error_of([] { parse_subnormals("kepe"); }) ==
+  CHECK(test::error_of([] { parse_subnormals(""); }) == "unknown subnormals ''; accepted: keep flush_results flush_inputs");
+  CHECK(test::error_of([] { parse_subnormals("kepe"); }) ==
         "unknown subnormals 'kepe'; did you mean 'keep'? accepted: keep flush_results flush_inputs");
 }
 

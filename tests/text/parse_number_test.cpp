@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 #include "text/rational_oracle.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow;
 
@@ -64,12 +64,7 @@ std::string midpoint_text(std::uint64_t i) {
 }
 
 std::string number_error(std::string_view text) {
-  try {
-    parse_number(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { parse_number(text); });
 }
 
 }  // namespace

@@ -1,20 +1,15 @@
 #include <doctest/doctest.h>
 
-#include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/text.hpp"
+#include "support/contains.hpp"
 
 using namespace narrow;
 
 namespace {
 
 std::string error_of(std::string_view text, const Format& f) {
-  try {
-    parse_code(text, f);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { parse_code(text, f); });
 }
 
 }  // namespace

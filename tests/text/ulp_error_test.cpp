@@ -6,7 +6,6 @@
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/exact_number.hpp"
-#include "narrow/text/text.hpp"
 #include "support/scale.hpp"
 #include "text/rational_oracle.hpp"
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <set>
 
-#include "narrow/base/error.hpp"
 #include "narrow/train/data/digits.hpp"
 #include "narrow/train/data/embedded.hpp"
 #include "narrow/train/data/fashion.hpp"

@@ -4,25 +4,15 @@
 #include <cmath>
 #include <string>
 
-#include "narrow/base/error.hpp"
 #include "narrow/train/models/model.hpp"
+#include "support/contains.hpp"
 
 namespace narrow::train {
 
 namespace {
 
-template <class F>
-std::string problem_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "none";
-}
-
 std::string policy_problem(const Policy& p) {
-  return problem_of([&] { check(p); });
+  return test::error_of([&] { check(p); });
 }
 
 bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -30,12 +20,12 @@ bool says(const std::string& text, const char* part) { return text.find(part) !=
 }  // namespace
 
 TEST_CASE("train: the policy of plain FP32 is accepted and so is each narrow format in each role") {
-  CHECK(policy_problem({}) == "none");
+  CHECK(policy_problem({}) == "");
   for (const char* name : {"bf16", "fp16", "tf32", "e4m3", "e5m2", "int8", "e3m2"}) {
     Policy p;
     for (OperationPolicy& o : p.operations)
       for (std::size_t r = 0; r < role_count; ++r) o.role(static_cast<Role>(r)).format = *find_format(name);
-    CHECK(policy_problem(p) == "none");
+    CHECK(policy_problem(p) == "");
   }
 }
 
@@ -96,7 +86,7 @@ TEST_CASE("train: roles outside the model are checked like those inside") {
     p.training.*member = {"fp32"_fmt, {.rounding = Rounding::stochastic}};
     CHECK(says(policy_problem(p), (role + " is fp32, which is not rounded").c_str()));
     p.training.*member = {"bf16"_fmt, {.rounding = Rounding::stochastic}};
-    CHECK(policy_problem(p) == "none");
+    CHECK(policy_problem(p) == "");
   }
 }
 
@@ -114,9 +104,9 @@ TEST_CASE("train: a cast that would be ignored is refused") {
     for (const Scaling s : {Scaling::tensor_current, Scaling::tensor_delayed, Scaling::block_1x128, Scaling::mx})
       CHECK(says(problem(cast, "e4m3"_fmt, s), "linear.weights is scaled: its elements are rounded to nearest even"));
     CHECK(says(problem(cast, "fp32"_fmt, Scaling::none), "linear.weights is fp32, which is not rounded"));
-    CHECK(problem(cast, "e4m3"_fmt, Scaling::none) == "none");
+    CHECK(problem(cast, "e4m3"_fmt, Scaling::none) == "");
   }
-  CHECK(problem({.overflow = Overflow::saturate}, "e4m3"_fmt, Scaling::mx) == "none");
+  CHECK(problem({.overflow = Overflow::saturate}, "e4m3"_fmt, Scaling::mx) == "");
   CHECK(says(problem({.overflow = Overflow::saturate}, "fp32"_fmt, Scaling::none), "is fp32"));
 }
 
@@ -125,7 +115,7 @@ TEST_CASE("train: sizes that are zero or do not divide are refused") {
     ModelShape s;
     s.kind = ModelKind::transformer;
     change(s);
-    return problem_of([&] { make_model<float>(s, {}, 1); });
+    return test::error_of([&] { make_model<float>(s, {}, 1); });
   };
   CHECK(says(shape_problem([](ModelShape& s) { s.heads = 3; }), "width 128 does not divide into 3 heads"));
   CHECK(says(shape_problem([](ModelShape& s) { s.layers = 0; }), "layers 0 is not within"));
@@ -142,13 +132,13 @@ TEST_CASE("train: a batch that does not fit is refused") {
   ModelShape s;
   s.kind = ModelKind::transformer, s.width = 8, s.heads = 2, s.layers = 1, s.context = 4, s.vocabulary = 5;
   const auto model = make_model<float>(s, {}, 1);
-  const auto batch_problem = [&](const Batch& b) { return problem_of([&] { model->forward(b); }); };
+  const auto batch_problem = [&](const Batch& b) { return test::error_of([&] { model->forward(b); }); };
   CHECK(says(batch_problem({}), "0 tokens are not 0 sequences"));
   CHECK(says(batch_problem({1, {0, 1, 2, 3, 4}, {}, {0, 1, 2, 3, 4}}), "sequences of 1 to 4"));
   CHECK(says(batch_problem({1, {0, 5}, {}, {0, 0}}), "token 5 is none of a vocabulary of 5"));
   CHECK(says(batch_problem({1, {0, 1}, {}, {0, -1}}), "target -1 is none of 5 classes"));
   CHECK(says(batch_problem({1, {0, 1}, {}, {0}}), "1 targets for 2 rows"));
-  CHECK(batch_problem({2, {0, 1}, {}, {0, 1}}) == "none");
+  CHECK(batch_problem({2, {0, 1}, {}, {0, 1}}) == "");
 }
 
 }  // namespace narrow::train

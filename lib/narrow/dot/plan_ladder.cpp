@@ -1,6 +1,5 @@
 #include "narrow/dot/plan_ladder.hpp"
 
-#include <algorithm>
 #include <set>
 
 namespace narrow::detail {

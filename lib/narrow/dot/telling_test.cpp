@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
 #include "narrow/base/random.hpp"
 

@@ -1,7 +1,6 @@
 #include "narrow/dot/trials.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <tuple>

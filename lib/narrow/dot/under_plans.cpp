@@ -1,7 +1,6 @@
 #include "narrow/dot/under_plans.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "narrow/dot/chain_by_dot.hpp"
 #include "narrow/dot/gemm_checks.hpp"

@@ -1,7 +1,6 @@
 #include "narrow/dot/validate.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "narrow/base/error.hpp"
 #include "narrow/dot/full_product.hpp"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
 namespace narrow::plot {

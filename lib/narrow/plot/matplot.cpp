@@ -6,7 +6,6 @@
 #include <matplot/matplot.h>
 
 #include <array>
-#include <cmath>
 
 #include "narrow/plot/gnuplot.hpp"
 

@@ -1,10 +1,8 @@
 #include "narrow/plot/series.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "narrow/plot/bars.hpp"
-#include "narrow/plot/text_size.hpp"
 #include "narrow/report/table.hpp"
 
 namespace narrow::plot {

@@ -1,7 +1,5 @@
 #include "narrow/scale/delayed_scaling.hpp"
 
-#include <algorithm>
-
 #include "narrow/base/error.hpp"
 
 namespace narrow {

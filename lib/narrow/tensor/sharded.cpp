@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "narrow/base/error.hpp"
-#include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/json_events.hpp"
 #include "narrow/tensor/limits.hpp"
 #include "narrow/tensor/safetensors.hpp"

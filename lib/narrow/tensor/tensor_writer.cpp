@@ -1,6 +1,5 @@
 #include "narrow/tensor/tensor_writer.hpp"
 
-#include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/limits.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/train/run/adamw.hpp"
