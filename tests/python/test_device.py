@@ -195,6 +195,18 @@ def test_what_has_no_kernel_goes_through_the_host(place, spread):
     assert same(place.get(q.codes), wanted.codes) and same(place.get(q.dequantize()), wanted.dequantize())
 
 
+def test_files_and_assertions(place, spread, tmp_path):
+    x = spread(64, 12).reshape(8, 8)
+    narrow.save(tmp_path / "x.safetensors", {"w": place.put(x)})
+    assert same(np.asarray(narrow.load(tmp_path / "x.safetensors")["w"]), x)
+    narrow.testing.assert_cast(lambda v: narrow.encode(place.put(np.array(v)), "e4m3"), "e4m3")
+    with pytest.raises(AssertionError):
+        narrow.testing.assert_cast(lambda v: narrow.encode(place.put(np.array(v)), "e4m3", overflow="saturate"), "e4m3")
+    a = np.round(x.clip(-4, 4)).astype(np.float16)
+    assert narrow.dot(place.put(a[0]), place.put(a[1]), model="hopper.wgmma.f32.f16.f16") == narrow.dot(
+        a[0], a[1], model="hopper.wgmma.f32.f16.f16")  # fmt: skip
+
+
 def test_statistics_and_histogram(place, spread):
     x = spread(100_001, 8)
     order_of_sums = 1e-5  # relative: a device adds in another order, sixteen elements in float
