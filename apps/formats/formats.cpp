@@ -20,6 +20,7 @@ namespace of_formats {
 
 using narrow::Code;
 using narrow::Format;
+using narrow::report::escaped_html;
 
 struct Options {
   std::vector<std::string> names;
@@ -179,11 +180,12 @@ std::string all_values(const Format& f) {
 
 std::string card(const ChosenFormat& chosen) {
   const Format& f = chosen.format;
-  std::string aliases = narrow::report::escaped_html(chosen.aliases);
-  return "<section class=\"card\"><div class=\"head\"><h2>" + narrow::report::escaped_html(chosen.name) + "</h2><span class=\"faint\">" +
-         std::to_string(f.width()) + " bits</span></div>\n" + bit_cells(f) + "<p class=\"faint\">" + layout_text(f) +
-         "</p>\n<table>\n" + limit_rows(f) + special_rows(f) + "</table>\n" + all_values(f) + "<p class=\"faint\">" +
-         narrow::report::escaped_html(chosen.source) + (aliases.empty() ? "" : "<br>also: " + aliases) + "</p></section>\n";
+  std::string aliases = escaped_html(chosen.aliases);
+  return "<section class=\"card\"><div class=\"head\"><h2>" + escaped_html(chosen.name) +
+         "</h2><span class=\"faint\">" + std::to_string(f.width()) + " bits</span></div>\n" + bit_cells(f) +
+         "<p class=\"faint\">" + layout_text(f) + "</p>\n<table>\n" + limit_rows(f) + special_rows(f) + "</table>\n" +
+         all_values(f) + "<p class=\"faint\">" + escaped_html(chosen.source) +
+         (aliases.empty() ? "" : "<br>also: " + aliases) + "</p></section>\n";
 }
 
 // One bar a format over the powers of two; subnormals are lighter. fp64 goes beyond both ends.
@@ -208,7 +210,7 @@ std::string range_picture(const std::vector<ChosenFormat>& formats) {
       return "<rect x=\"" + number(a) + "\" y=\"" + number(y + 4) + "\" width=\"" + number(std::max(b - a, 1.0)) +
              "\" height=\"12\" rx=\"2\" fill=\"var(" + colour + ")\"/>";
     };
-    out += "<text x=\"100\" y=\"" + number(y + 15) + "\" text-anchor=\"end\">" + narrow::report::escaped_html(chosen.name) + "</text>";
+    out += "<text x=\"100\" y=\"" + number(y + 15) + "\" text-anchor=\"end\">" + escaped_html(chosen.name) + "</text>";
     if (limits.smallest_subnormal) out += bar(*limits.smallest_subnormal, limits.smallest_normal, "--sub");
     out += bar(limits.smallest_normal, limits.largest, "--mantissa") + "\n";
     y += pitch;
@@ -222,7 +224,7 @@ std::string format_card(const std::vector<ChosenFormat>& formats) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>narrow: " +
-      (one ? narrow::report::escaped_html(formats.front().name) : "number formats") + "</title>\n<style>" + std::string(style) +
+      (one ? escaped_html(formats.front().name) : "number formats") + "</title>\n<style>" + std::string(style) +
       std::string(page_style) + "</style></head>\n<body>\n";
   if (!one) {
     out +=
