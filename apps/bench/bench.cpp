@@ -3,10 +3,8 @@
 #include "bench/bench.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <numbers>
 

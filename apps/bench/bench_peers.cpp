@@ -1,6 +1,7 @@
 // What users would otherwise call for the same work, as far as Debian packages and the compiler offer it.
 #include <Eigen/Core>
 #include <memory>
+#include <span>
 
 #include "bench/bench.hpp"
 

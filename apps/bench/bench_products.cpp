@@ -1,5 +1,4 @@
 // The speed of matrix products as models compute them, beside Eigen's float product of the same size in the same run.
-#include <chrono>
 #include <memory>
 
 #include "bench/bench.hpp"

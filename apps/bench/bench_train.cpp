@@ -1,6 +1,5 @@
 // The speed of training steps of the default language model: FP32 beside what Eigen's product rate would allow for the
 // same multiply-adds, and other recipes beside FP32, all in one run; and how long whole runs take beside their limits.
-#include <chrono>
 #include <memory>
 
 #include "bench/bench.hpp"

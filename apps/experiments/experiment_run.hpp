@@ -1,7 +1,6 @@
 // Runs an experiment for a command: effort flags, the progress bar, and the answer as files or as JSON.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
-#include "narrow/text/text.hpp"
 
 namespace app {
 namespace of_list {

@@ -1,15 +1,14 @@
 #include "formats/explain_show.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/explanation.hpp"
 #include "cli/limits.hpp"
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
-#include "formats/format_place.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_number.hpp"
 #include "narrow/text/exact_sum.hpp"
 #include "narrow/text/text.hpp"
 
@@ -53,6 +52,52 @@ std::string steps_text(std::uint64_t steps, int quantum) {
   const double near = std::ldexp(static_cast<double>(steps), quantum);
   return std::to_string(steps) + " * " + narrow::binade_text(quantum) +
          (plain ? " = " + exact : " (" + digits_text(near, 4) + ")");
+}
+
+// Where |x| stands on the ladder of a format: |x| = (kept + fraction) * 2^quantum with 0 <= fraction < 1.
+struct Place {
+  int binade = 0;          // floor(log2 |x|)
+  int quantum = 0;         // exponent of one step here
+  std::uint64_t kept = 0;  // whole steps; of the largest value when |x| is beyond it
+  double fraction = 0;     // of the next step
+  bool exact = false, tie = false;
+  bool beyond = false;      // above the largest finite value
+  bool far_beyond = false;  // at or above the step that would follow it
+  bool below = false;       // under the smallest value of a format that has no zero
+};
+
+ExactNumber magnitude_of(ExactNumber x) {
+  x.negative = false;
+  return x;
+}
+
+// x: finite and not zero.
+Place place_of(const ExactNumber& x, const Format& f) {
+  Place p;
+  const narrow::Exact bits = narrow::leading_bits(x);
+  p.binade = bits.exponent + narrow::bit_length(bits.significand) - 1;
+  p.quantum = f.is_integer() ? f.min_quantum_exponent()
+                             : std::clamp(p.binade, f.min_exponent(), f.max_exponent()) - f.mantissa_bits;
+  const bool negative = x.negative && f.has_sign;
+  ExactNumber magnitude = magnitude_of(x);
+  const ExactNumber top = magnitude_of(narrow::exact_number(f.max_code(negative), f));
+  p.beyond = narrow::compare(magnitude, top) > 0;
+  p.below = !f.has_zero && narrow::compare(magnitude, narrow::exact_quanta(1, f.min_exponent())) < 0;
+  // A format without signs sees the magnitude alone.
+  const Cast cut{.rounding = narrow::Rounding::toward_zero, .overflow = narrow::Overflow::saturate};
+  magnitude.negative = negative;
+  const Code floor = narrow::round_number(magnitude, f, cut);
+  const narrow::Unpacked u = narrow::unpack(floor, f);
+  p.kept = u.is_zero() ? 0 : u.significand;
+  narrow::ExactSum next;
+  next.add(false, narrow::U128{p.kept} + 1, p.quantum);
+  p.far_beyond = p.beyond && narrow::compare(magnitude_of(magnitude), next.value()) >= 0;
+  p.exact = narrow::compare(magnitude, narrow::exact_number(floor, f)) == 0;
+  p.fraction = std::fabs(narrow::ulp_error(magnitude, floor, f));
+  narrow::ExactSum middle;
+  middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
+  p.tie = narrow::compare(magnitude_of(magnitude), middle.value()) == 0;
+  return p;
 }
 
 // Why this mode moved up, or did not.

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "narrow/format/format_table.hpp"
 #include "narrow/scale/block_format.hpp"
 
 namespace app {

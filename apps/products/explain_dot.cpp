@@ -1,7 +1,5 @@
 #include "products/explain_dot.hpp"
 
-#include <cmath>
-
 #include "cli/explanation.hpp"
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"

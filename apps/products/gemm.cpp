@@ -8,7 +8,6 @@
 #include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/dot/operand.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"

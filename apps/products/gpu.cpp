@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/golden/instruction.hpp"
 #include "narrow/golden/product_types.hpp"

@@ -1,4 +1,5 @@
 // narrow gpu check, record, bench, plan: runs them and prints what they found.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -6,20 +7,20 @@
 #include <filesystem>
 #include <functional>
 
-#include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
+#include "narrow/base/version.hpp"
 #include "narrow/cuda/bench.hpp"
 #include "narrow/cuda/check.hpp"
 #include "narrow/cuda/device.hpp"
 #include "narrow/cuda/product.hpp"
 #include "narrow/cuda/tensor_cores.hpp"
 #include "narrow/golden/golden.hpp"
+#include "narrow/golden/plan_prediction.hpp"
+#include "narrow/golden/share.hpp"
 #include "narrow/text/split.hpp"
 #include "products/gpu.hpp"
-#include "products/gpu_plan.hpp"
-#include "products/gpu_share.hpp"
 
 namespace app {
 namespace {
@@ -133,6 +134,96 @@ void check_products(const GpuRequest& request, const narrow::GpuCheckOptions& op
     print(format_text("%s: %d of %d shapes bit-exact under a plan\n", type.c_str(), count.explained, count.shapes));
 }
 
+// check --share: what this GPU computes, in a file to contribute. The time is shared out as it goes: the counts of a
+// slow GPU are smaller, its hashes and dot products are the same.
+
+class Clock {
+ public:
+  explicit Clock(double seconds) : end_(now() + seconds) {}
+  double left() const { return std::max(0.0, end_ - now()); }
+
+ private:
+  static double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  double end_;
+};
+
+// Conversions and arithmetic at 2^-10 of their inputs say what all would take; half of the time may go to them. A share
+// of them has a hash of its own, so a GPU that is fast enough takes all.
+void share_conversions(narrow::GpuCheckOptions options, const Clock& clock, narrow::ShareFile& file) {
+  constexpr double probe = 0x1p-10;
+  double seconds = 0;
+  options.scale = probe;
+  const narrow::GpuReport measure = [&](const narrow::GpuCheckResult& r) { seconds += r.seconds / probe; };
+  narrow::check_conversions(options, measure), narrow::check_arithmetic(options, measure);
+  options.scale = seconds <= 0 ? 1 : std::min(1.0, clock.left() / 2 / seconds);
+  const narrow::GpuReport add = [&](const narrow::GpuCheckResult& r) {
+    file.conversions.push_back({r.name, r.unit, r.count, r.mismatches, r.hash});
+  };
+  narrow::check_conversions(options, add), narrow::check_arithmetic(options, add);
+}
+
+narrow::SharedInstruction share_instruction(const narrow::Instruction& i, const narrow::ShareFile& file,
+                                            double seconds) {
+  narrow::SharedInstruction shared;
+  shared.instruction = i;
+  shared.hashes = narrow::record_instruction(i, file.seed, 0, narrow::shared_tiles).hashes;
+  for (std::size_t n = 0; n < narrow::shared_dots; ++n) {
+    const narrow::SharedPlace p = narrow::shared_place(i, n);
+    const auto place = static_cast<std::size_t>(p.row * i.columns() + p.column);
+    shared.dots.push_back(
+        {narrow::tile_dot(i, file.seed, p.tile, p.row, p.column), narrow::record_tile(i, file.seed, p.tile)[place]});
+  }
+  if (!narrow::can_check_instruction(i, file.sm)) return shared;
+  constexpr std::uint64_t probe = 1 << 22;
+  const narrow::GpuCheckResult first = narrow::check_instruction(i, probe, file.seed, false, file.sm);
+  const double rate = static_cast<double>(first.count) / std::max(first.seconds, 1e-6);
+  const double dots = std::clamp(rate * (seconds - first.seconds), static_cast<double>(probe), 1e10);
+  const narrow::GpuCheckResult all =
+      narrow::check_instruction(i, static_cast<std::uint64_t>(dots), file.seed + 1, false, file.sm);
+  shared.compared = first.count + all.count, shared.mismatches = first.mismatches + all.mismatches;
+  return shared;
+}
+
+int share_gpu(const GpuRequest& request, const narrow::GpuCheckOptions& options, const narrow::GpuDevice& device,
+              double seconds) {
+  const Clock clock(seconds);
+  narrow::ShareFile file;
+  file.gpu = device.name, file.sm = device.capability, file.driver = device.driver, file.toolkit = device.toolkit;
+  file.cublas = narrow::cublas_version().number, file.version = narrow::version, file.date = today();
+  file.seed = options.seed;
+  if (narrow::sm_generation(file.sm).empty())
+    throw narrow::Error("gpu check: --share: no generation of tensor cores is known for sm_" + std::to_string(file.sm));
+  share_conversions(options, clock, file);
+  std::vector<narrow::Instruction> mine;
+  for (const narrow::Instruction& i : narrow::all_instructions())
+    if (i.runs_on(file.sm) && is_wanted(options, i.name())) mine.push_back(i);
+  for (std::size_t n = 0; n < mine.size(); ++n)
+    file.instructions.push_back(share_instruction(mine[n], file, clock.left() / static_cast<double>(mine.size() - n)));
+  if (file.conversions.empty() && file.instructions.empty())
+    throw narrow::Error("gpu check: --share: nothing of this GPU fits --only");
+  const std::string path = request.folder ? *request.folder : file.file_name();
+  write_file(path, narrow::write_share(file));
+  std::uint64_t dots = 0, wrong = 0, unknown = 0;
+  for (const narrow::SharedConversion& c : file.conversions) wrong += c.mismatches;
+  for (const narrow::SharedInstruction& s : file.instructions)
+    dots += s.compared, wrong += s.mismatches, unknown += s.compared == 0 ? 1 : 0;
+  if (request.json) {
+    Json row = Json::object();
+    row["file"] = path, row["gpu"] = file.gpu, row["sm"] = file.sm, row["conversions"] = file.conversions.size();
+    row["instructions"] = file.instructions.size(), row["without_model"] = unknown, row["dots"] = dots;
+    row["mismatches"] = wrong;
+    print(json_text(row));
+  } else {
+    print(path + ": " + file.gpu + ", sm_" + std::to_string(file.sm) + ": " + std::to_string(file.conversions.size()) +
+          " conversions and operations, " + std::to_string(file.instructions.size()) + " instructions (" +
+          std::to_string(unknown) + " without a model), " + std::to_string(dots) + " dot products, " +
+          std::to_string(wrong) + " mismatches\ndata/contributed/README.md says how to contribute it\n");
+  }
+  return wrong == 0 ? 0 : 1;
+}
+
 int check(const GpuRequest& request) {
   narrow::GpuCheckOptions options = options_of(request);
   std::vector<int> sections{1, 2, 3, 4};
@@ -144,7 +235,7 @@ int check(const GpuRequest& request) {
   const double limit = number_of(request.seconds, "--seconds", 120, 5, 3600);
   const narrow::GpuDevice device = narrow::open_device();
   options.capability = device.capability;
-  if (request.share) return share_gpu(request, options, device, today(), limit);
+  if (request.share) return share_gpu(request, options, device, limit);
   if (!request.json) {
     print("narrow gpu check on " + device_line(device) + "\n");
     print(format_text("seed %llu, %llu dot products an instruction, scale %g\n",
@@ -275,11 +366,41 @@ int bench(const GpuRequest& request) {
   return 0;
 }
 
+// The plan of a product told before it runs, and then what it was.
 int plan(const GpuRequest& request) {
   const auto size = [&](std::size_t i) { return std::atoi(request.words[i].c_str()); };  // checked in gpu.cpp
   const narrow::ProductType& type = narrow::find_product_type(request.type.value_or("f16"));
   const narrow::ProductShape shape{size(1), size(2), size(3)};
-  return run_gpu_plan(request, type, shape, options_of(request).seed);
+  const std::uint64_t seed = options_of(request).seed;
+  narrow::open_device();
+  const narrow::ProductAlgorithm algorithm = narrow::choose_algorithm(type, shape);
+  const narrow::PlanPrediction foretold = narrow::predict_plan(request.recorded, type, shape, algorithm);
+  Json row = Json::object();
+  row["type"] = type.name, row["m"] = shape.m, row["n"] = shape.n, row["k"] = shape.k,
+  row["algorithm"] = algorithm.text();
+  row["predicted_model"] = foretold.model, row["predicted_plan"] = foretold.plan, row["recorded"] = foretold.recorded;
+  const narrow::CublasVersion used = narrow::cublas_version();
+  const std::string warning = narrow::version_warning(request.recorded_with, used);
+  add_origin(row, request.recorded_with, used, warning);
+  if (!request.json)
+    print("cuBLASLt " + used.number + " chooses " + algorithm.text() + "\nforetold from " +
+          (foretold.recorded ? "a recorded product of this shape" : "the numbers of that algorithm") + ": " +
+          foretold.model + ", plan " + foretold.plan + "\n(the table and the rule: recorded with " +
+          request.recorded_with.text() + ")\n" + (warning.empty() ? "" : "warning: " + warning + "\n"));
+  if (request.predict) {
+    if (request.json) print(row.dump(2) + "\n");
+    return 0;
+  }
+  const narrow::ProductFinding f = narrow::find_product_plan(type, shape, seed);
+  if (request.json) {
+    row["model"] = f.model.empty() ? Json() : Json(f.model), row["plan"] = f.plan, row["outputs"] = f.outputs,
+    row["equal"] = f.equal;
+    print(row.dump(2) + "\n");
+  } else {
+    print((f.model.empty() ? "run: no plan reproduces it; " + f.plan : "run: " + f.model + ", plan " + f.plan) + ": " +
+          std::to_string(f.equal) + " of " + std::to_string(f.outputs) + " outputs equal\n");
+  }
+  return f.model.empty() ? 1 : 0;
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 #include "products/model_text.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "cli/explanation.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/dot/block_step.hpp"
 #include "narrow/round/round_to.hpp"
 #include "narrow/text/binary_text.hpp"
-#include "narrow/text/exact_sum.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "products/step_picture.hpp"

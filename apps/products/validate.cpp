@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 
-#include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"

@@ -1,7 +1,6 @@
 // The way of a loss scale over a run, told as a story: which steps overflowed and why, what the rule then did.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "narrow/scale/trace.hpp"

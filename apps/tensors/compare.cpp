@@ -1,20 +1,22 @@
 // narrow compare: two tensors, or two files of tensors by name: equal bits, distances in ulp, first and worst
 // differences.
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
 #include <unordered_map>
 
 #include "cli/command.hpp"
+#include "cli/json_value.hpp"
+#include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/format/find_format.hpp"
+#include "narrow/tensor/compare_tensors.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/format_list.hpp"
 #include "options/tensor_choice.hpp"
-#include "tensors/compare_text.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app {
 namespace of_compare {
@@ -25,6 +27,21 @@ struct Options {
   TensorOptions choice;
   bool json = false;
 };
+
+struct ComparedTensor {
+  std::string name;
+  narrow::Tensor x, y;
+  narrow::Comparison found;
+  std::string missing_in;       // the file that has no tensor of this name, or none that can be read
+  std::string unreadable = {};  // why not
+};
+
+// Without a limit every bit must be equal.
+bool is_good(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
+  if (!pair.missing_in.empty()) return false;
+  if (limits.has_tolerance()) return pair.found.outside == 0;
+  return limits.max_ulp ? pair.found.within(*limits.max_ulp) : pair.found.equal_bits();
+}
 
 ChosenFile open_side(const Options& options, std::size_t side) {
   TensorOptions choice = options.choice;
@@ -83,6 +100,237 @@ narrow::CompareOptions read_limits(const Options& options) {
   if (options.choice.format)
     limits.in = blame("--format", [&] { return choose_format(*options.choice.format).format; });
   return limits;
+}
+
+// What was found, as JSON and for people.
+
+// Integers have no format; they are shown as they are.
+std::int64_t signed_value(narrow::Code code, const narrow::ElementType& type) {
+  const int unused = 64 - type.bits;
+  return static_cast<std::int64_t>(code << unused) >> unused;
+}
+
+std::string code_text(narrow::Code code, const narrow::ElementType& type) {
+  if (type.has_format()) return narrow::to_hex_code(code, type.format);
+  static constexpr const char* digits = "0123456789ABCDEF";
+  std::string text = "0x";
+  for (int shift = type.bits - 4; shift >= 0; shift -= 4) text += digits[code >> shift & 15];
+  return text;
+}
+
+std::string value_text(narrow::Code code, const narrow::ElementType& type) {
+  if (type.has_format()) return short_text(code, type.format);
+  if (type.kind == narrow::ElementKind::signed_integer) return std::to_string(signed_value(code, type));
+  return std::to_string(code);
+}
+
+Json value_json(narrow::Code code, const narrow::ElementType& type) {
+  if (type.has_format()) return json_number(narrow::decode(code, type.format));
+  if (type.kind == narrow::ElementKind::signed_integer) return signed_value(code, type);
+  return code;
+}
+
+// What the codes of a comparison are: those of its format, or of the integers.
+narrow::ElementType code_type(const ComparedTensor& pair) {
+  narrow::ElementType type = pair.x.type;
+  if (pair.found.format) type.format = *pair.found.format;
+  return type;
+}
+
+// Of a complex tensor two values make an element: the last index says which.
+std::vector<std::uint64_t> indices(const narrow::Tensor& tensor, std::uint64_t index) {
+  std::vector<std::uint64_t> shape = tensor.shape;
+  if (tensor.type.values() == 2) shape.push_back(2);
+  return narrow::indices_of(index, shape);
+}
+
+Json to_json(const ComparedTensor& pair, const narrow::Difference& d) {
+  Json row = Json::object();
+  row["index"] = indices(pair.x, d.index);
+  row["flat"] = d.index;
+  const narrow::ElementType type = code_type(pair);
+  const bool one = pair.found.has_ulp;  // values of two types have no codes to show
+  row["x_code"] = one ? Json(code_text(d.x, type)) : Json();
+  row["y_code"] = one ? Json(code_text(d.y, type)) : Json();
+  row["x"] = value_json(d.x, type);
+  row["y"] = value_json(d.y, type);
+  row["ulp"] = one && d.ulp ? Json(*d.ulp) : Json();
+  return row;
+}
+
+// Bin k > 1 holds the distances 2^(k-2) + 1 to 2^(k-1).
+std::uint64_t bin_first(std::size_t k) { return k <= 1 ? k : (std::uint64_t{1} << (k - 2)) + 1; }
+std::uint64_t bin_last(std::size_t k) { return k <= 1 ? k : k == 65 ? ~std::uint64_t{0} : std::uint64_t{1} << (k - 1); }
+
+std::string bin_text(std::size_t k) {
+  const std::uint64_t a = bin_first(k), b = bin_last(k);
+  return a == b ? std::to_string(a) : std::to_string(a) + "-" + std::to_string(b);
+}
+
+std::string differences_text(const ComparedTensor& pair, const std::vector<narrow::Difference>& list, bool colour) {
+  constexpr Align l = Align::left, r = Align::right;
+  const narrow::ElementType type = code_type(pair);
+  TextTable table{{"index", "flat", "X code", "Y code", "X", "Y", "ulp"}, {l, r, l, l, l, l, r}, {}};
+  if (!pair.found.has_ulp) table = {{"index", "flat", "X", "Y"}, {l, r, l, l}, {}};
+  for (const narrow::Difference& d : list) {
+    std::vector<TextCell> row{shape_text(indices(pair.x, d.index)), std::to_string(d.index)};
+    if (pair.found.has_ulp) row.insert(row.end(), {code_text(d.x, type), code_text(d.y, type)});
+    row.insert(row.end(), {value_text(d.x, type), value_text(d.y, type)});
+    if (pair.found.has_ulp) row.push_back(d.ulp ? std::to_string(*d.ulp) : "NaN");
+    table.rows.push_back(std::move(row));
+  }
+  return table.to_text(colour, 4);
+}
+
+std::string distribution_text(const narrow::Comparison& c, bool colour) {
+  TextTable table{{"ulp", "values"}, {Align::right, Align::left}, {}};
+  table.rows.push_back({"equal bits", count_text(c.equal, c.total)});
+  for (std::size_t k = 0; k < narrow::ulp_bins; ++k)
+    if (c.by_ulp[k] != 0)
+      table.rows.push_back({k == 0 ? "0 (sign of zero)" : bin_text(k), count_text(c.by_ulp[k], c.total)});
+  if (c.nan_payload != 0) table.rows.push_back({"NaN, other bits", count_text(c.nan_payload, c.total)});
+  if (c.nan_mismatch != 0) table.rows.push_back({"NaN against a number", count_text(c.nan_mismatch, c.total)});
+  return table.to_text(colour, 4);
+}
+
+// Whether a side was rounded before the comparison.
+bool is_rounded(const ComparedTensor& pair) {
+  return pair.found.has_ulp && pair.found.format &&
+         (pair.x.type.format != *pair.found.format || pair.y.type.format != *pair.found.format);
+}
+
+std::string format_text(const ComparedTensor& pair) {
+  for (const ChosenFormat& row : all_formats())
+    if (row.format == *pair.found.format) return row.name;
+  return "a format of " + std::to_string(pair.found.format->width()) + " bits";
+}
+
+std::string limit_text(const narrow::CompareOptions& limits) {
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " or ") + word; };
+  if (limits.max_ulp) add(std::to_string(*limits.max_ulp) + " ulp");
+  if (limits.has_tolerance())
+    add("rtol " + digits_text(limits.rtol.value_or(0), 6) + " and atol " + digits_text(limits.atol.value_or(0), 6));
+  return text;
+}
+
+std::string verdict(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
+  if (!pair.unreadable.empty()) return "cannot be read in " + printable(pair.missing_in) + ": " + pair.unreadable;
+  if (!pair.missing_in.empty()) return "not in " + printable(pair.missing_in);
+  if (pair.found.equal_bits())
+    return is_rounded(pair) ? "equal in " + format_text(pair) : pair.found.has_ulp ? "equal bits" : "equal values";
+  return is_good(pair, limits) ? "within " + limit_text(limits) : "differs";
+}
+
+// What the values of both are, and what was compared.
+std::string types_text(const ComparedTensor& pair) {
+  const std::string x(pair.x.type.name), y(pair.y.type.name);
+  return (x == y ? x : x + " against " + y) + (is_rounded(pair) ? " in " + format_text(pair) : "");
+}
+
+TextCell verdict_cell(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
+  const std::string text = verdict(pair, limits);
+  return {text, paint(text, is_good(pair, limits) ? Colour::green : Colour::red, true)};
+}
+
+std::string details(const ComparedTensor& pair, bool colour) {
+  const narrow::Comparison& c = pair.found;
+  std::string text = c.has_ulp ? "  distances\n" + distribution_text(c, colour) : "";
+  const bool same = c.first.size() == c.worst.size() && c.total - c.equal <= c.first.size();
+  if (!same) text += "  first differences\n" + differences_text(pair, c.first, colour);
+  return text + (same ? "  differences, worst first\n" : "  worst differences\n") +
+         differences_text(pair, c.worst, colour);
+}
+
+std::string heading(const ComparedTensor& pair, const narrow::CompareOptions& limits, bool colour) {
+  const std::string name = pair.name.empty() ? "tensor" : printable(pair.name);
+  std::string text =
+      paint(name, Colour::bold, colour) + ": " + (colour ? verdict_cell(pair, limits).painted : verdict(pair, limits));
+  if (!pair.missing_in.empty()) return text + "\n";
+  const narrow::Comparison& c = pair.found;
+  text += ", " + types_text(pair) + " " + shape_text(pair.x.shape) + ", " + std::to_string(c.equal) + " of " +
+          std::to_string(c.total) + " values equal";
+  if (!c.equal_bits() && c.has_ulp) text += ", max " + std::to_string(c.max_ulp) + " ulp";
+  if (limits.has_tolerance())
+    text += ", max |y - x| " + digits_text(c.max_abs, 4) + ", relative " + digits_text(c.max_rel, 4) + ", " +
+            std::to_string(c.outside) + " outside";
+  return text + "\n";
+}
+
+Json compare_json(const ComparedTensor& pair, const narrow::CompareOptions& limits) {
+  const narrow::Comparison& c = pair.found;
+  const bool missing = !pair.missing_in.empty();
+  Json out = Json::object();
+  out["tensor"] = pair.name;
+  out["dtype"] = pair.x.type.name;
+  out["shape"] = pair.x.shape;
+  out["total"] = missing ? pair.x.values() : c.total;
+  out["equal_count"] = c.equal;
+  out["equal_bits"] = !missing && c.equal_bits();
+  out["max_ulp"] = missing || !c.has_ulp ? Json() : Json(c.max_ulp);
+  out["nan_mismatch"] = c.nan_mismatch;
+  out["nan_payload"] = c.nan_payload;
+  out["zero_sign_mismatch"] = c.zero_sign_mismatch;
+  out["within"] = is_good(pair, limits);
+  out["missing_in"] = missing ? Json(pair.missing_in) : Json();
+  out["unreadable"] = pair.unreadable.empty() ? Json() : Json(pair.unreadable);
+  out["y_dtype"] = missing ? Json() : Json(pair.y.type.name);
+  out["compared_in"] = !missing && c.has_ulp && c.format ? Json(format_text(pair)) : Json();
+  const bool tolerance = !missing && limits.has_tolerance();
+  out["outside"] = tolerance ? Json(c.outside) : Json();
+  out["max_abs_error"] = tolerance ? json_number(c.max_abs) : Json();
+  out["max_rel_error"] = tolerance ? json_number(c.max_rel) : Json();
+  Json bins = Json::array();
+  for (std::size_t k = 0; k < narrow::ulp_bins; ++k)
+    if (c.by_ulp[k] != 0 && c.has_ulp) {
+      Json bin = Json::object();
+      bin["from"] = bin_first(k);
+      bin["to"] = bin_last(k);
+      bin["count"] = c.by_ulp[k];
+      bins.push_back(std::move(bin));
+    }
+  out["ulp"] = std::move(bins);
+  for (const char* key : {"first", "worst"}) {
+    Json list = Json::array();
+    for (const narrow::Difference& d : key == std::string("first") ? c.first : c.worst)
+      list.push_back(to_json(pair, d));
+    out[key] = std::move(list);
+  }
+  return out;
+}
+
+std::string compare_text(const std::vector<ComparedTensor>& pairs, const narrow::CompareOptions& limits, bool colour) {
+  if (pairs.size() == 1) {
+    const ComparedTensor& pair = pairs.front();
+    const bool show = pair.missing_in.empty() && !pair.found.equal_bits();
+    return heading(pair, limits, colour) + (show ? details(pair, colour) : "");
+  }
+  constexpr Align l = Align::left, r = Align::right;
+  constexpr std::size_t most_details = 3;
+  TextTable table{{"tensor", "type", "values", "equal", "max ulp", "NaN against number", "sign of zero", "verdict"},
+              {l, l, r, r, r, r, r, l},
+              {}};
+  std::string more;
+  std::size_t bad = 0, differing = 0;
+  for (const ComparedTensor& pair : pairs) {
+    const narrow::Comparison& c = pair.found;
+    const bool missing = !pair.missing_in.empty(), good = is_good(pair, limits);
+    const auto count = [&](std::uint64_t n) { return missing ? std::string("-") : std::to_string(n); };
+    table.rows.push_back({printable(pair.name), missing ? std::string(pair.x.type.name) : types_text(pair),
+                          pair.unreadable.empty() ? std::to_string(pair.x.values()) : "-", count(c.equal),
+                          c.has_ulp ? count(c.max_ulp) : "-", count(c.nan_mismatch), count(c.zero_sign_mismatch),
+                          verdict_cell(pair, limits)});
+    bad += good ? 0 : 1;
+    if (!good && !missing && ++differing <= most_details)
+      more += "\n" + heading(pair, limits, colour) + details(pair, colour);
+  }
+  std::string text = table.to_text(colour) + more;
+  if (differing > most_details)
+    text += "\n" + std::to_string(differing) + " tensors differ; --tensors NAME shows the differences of others\n";
+  if (bad == 0)
+    text += std::to_string(pairs.size()) + " tensors, none differs" +
+            (limits.max_ulp || limits.has_tolerance() ? " beyond what is allowed" : "") + "\n";
+  return text;
 }
 
 int run(const Options& options) {

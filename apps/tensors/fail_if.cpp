@@ -8,7 +8,6 @@
 #include "narrow/base/error.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/quote.hpp"
-#include "options/format_list.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {

@@ -3,11 +3,9 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
-#include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/scale_rule.hpp"
 #include "narrow/tensor/block_tensor.hpp"
-#include "narrow/text/quote.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 

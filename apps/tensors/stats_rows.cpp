@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "cli/number_text.hpp"
-#include "cli/terminal.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/report/escape.hpp"
 #include "narrow/text/quote.hpp"

@@ -1,12 +1,10 @@
 #include "training/train_options.hpp"
 
-#include <array>
 #include <cmath>
 #include <set>
 
 #include "narrow/scale/scaler_table.hpp"
 #include "narrow/text/exact_number.hpp"
-#include "narrow/text/quote.hpp"
 #include "narrow/text/split.hpp"
 #include "narrow/text/text.hpp"
 #include "narrow/train/policy/framework_config.hpp"

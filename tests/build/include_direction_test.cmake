@@ -57,7 +57,7 @@ plant(apps/experiments/page.cpp "#include \"analysis/framework/experiment.hpp\""
 plant(apps/cli/up.cpp "#include \"options/list.hpp\"" "cli must not open options")
 plant(apps/scaling/side.cpp "#include \"tensors/stats.hpp\"" "scaling must not open tensors")
 plant(lib/python/show.cpp "#include \"tensors/stats_rows.hpp\"" PASS)
-plant(lib/python/side.cpp "#include \"training/train_text.hpp\"" "python must not open training")
+plant(lib/python/side.cpp "#include \"training/train_options.hpp\"" "python must not open training")
 plant(lib/narrow/dot/python.hpp "#include \"python/bindings.hpp\"" "write the path from lib/")
 plant(apps/attic/old.cpp "#include \"cli/table.hpp\"" "not a room")
 plant(analysis/experiments/side.cpp "#include \"analysis/recordings/inputs.hpp\"" PASS)
