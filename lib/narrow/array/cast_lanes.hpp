@@ -192,7 +192,8 @@ WordLanes cast_lanes(WordLanes x, const RoundPlan& p, const RandomLanes& random)
 // Vectors that share one look for specials and keep the pipes busy while each waits for its additions: as many as the
 // registers hold, fewer for the longer kernels.
 constexpr int vectors_for(Way way, Rounding rounding, Finish finish) noexcept {
-  return rounding == Rounding::stochastic || rounding == Rounding::nearest_to_zero || (finish == Finish::full && way != Way::power) ? 4 : 8;
+  const bool is_long = rounding == Rounding::stochastic || rounding == Rounding::nearest_to_zero || rounding == Rounding::to_odd;
+  return is_long || (finish == Finish::full && way != Way::power) ? 4 : 8;
 }
 
 // The random words of a block, the bits that count moved to the top.
