@@ -51,6 +51,13 @@ if [ "$all" = yes ]; then
     -C cmake.define.NARROW_TESTS=ON -C cmake.define.NARROW_NOTEBOOKS=ON .
   build/venv/bin/python -m pip install --quiet --force-reinstall --no-deps build/wheels/*.whl
   (cd build && venv/bin/python -m pytest -q --rootdir .. ../tests/python)
+  say "Python: with numpy 1.26"
+  if build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps --upgrade --target build/numpy1 \
+    numpy==1.26.4; then
+    (cd build && PYTHONPATH=numpy1 venv/bin/python -m pytest -q --rootdir .. ../tests/python)
+  else
+    echo "skipped: no numpy 1.26 for $(build/venv/bin/python --version)"
+  fi
 fi
 if [ "$cuda" = yes ]; then
   say "CUDA: compiled; \"narrow gpu check\" runs it where there is a GPU"

@@ -227,7 +227,7 @@ def test_statistics_are_the_programs(program, tmp_path, spread):
             assert a[key] == b[key], key
     assert narrow.statistics(torch.from_numpy(x), names, scale=64) == mine
     assert narrow.statistics(np.asfortranarray(x), ["mxfp8_e4m3"])[0].blocks == 64 * 3
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", exc_type=ImportError)  # pandas 3 refuses numpy 1
     assert mine.to_pandas()["format"].tolist() == names
 
 
