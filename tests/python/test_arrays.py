@@ -328,3 +328,10 @@ def test_formats(program):
     f = narrow.format("e4m3")
     assert (f.bits, f.exponent_bits, f.mantissa_bits, f.bias, f.max, f.has_inf, f.has_nan) == (8, 4, 3, 7, 448.0, False, True)
     assert narrow.round(500.0, f, overflow="saturate") == 448.0
+
+
+def test_dtypes_by_their_names():
+    codes = np.arange(256, dtype=np.uint8)
+    assert narrow.decode(codes, "e4m3", dtype="bfloat16").dtype == ml_dtypes.bfloat16
+    with pytest.raises(ValueError, match="does not hold every value"):
+        narrow.decode(codes, "e4m3", dtype="float8_e5m2")

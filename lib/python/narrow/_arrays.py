@@ -181,6 +181,8 @@ def decoded(p: _narrow.Plan, codes: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def dtype_name(dtype: Any) -> str:
     """What a dtype of any library is called."""
+    if isinstance(dtype, str) and dtype in DTYPES:  # numpy knows "bfloat16" only after ml_dtypes
+        return dtype
     return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else np.dtype(dtype).name
 
 

@@ -33,7 +33,10 @@ class Histogram:
         return Record(self._histogram.lost(plan(format, cast, rounding, overflow, subnormals), scale))
 
     def best_scale(self, format, *, cast=None, rounding=None) -> float | None:
-        """The power of two that loses the fewest values to zero while nothing overflows; None where all overflow."""
+        """The power of two that loses the fewest values to zero while nothing overflows.
+
+        None where all overflow, 1.0 where no value is finite and not zero.
+        """
         return self._histogram.best_scale(plan(format, cast, rounding))
 
     def __repr__(self) -> str:
