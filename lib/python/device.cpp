@@ -2,6 +2,8 @@
 // library.
 #include <nanobind/stl/tuple.h>
 
+#include <map>
+
 #include "bindings.hpp"
 #include "narrow/cuda/gemm.hpp"
 #include "narrow/cuda/launch.cuh"
@@ -69,58 +71,74 @@ void decode_at(const Plan& plan, Address in, int bytes, Address out, std::size_t
   });
 }
 
-// Pages that the device writes to directly, kept for each thread.
-class HostPages {
+// Where passes leave their records: memory of the device, and pages of the host that it writes to directly. Kept for
+// each thread and device, because the driver takes as long to give it as a pass takes over a gigabyte.
+class Counts {
  public:
-  static constexpr std::size_t bytes = std::max(sizeof(DeviceStatistics), sizeof(DeviceHistogram));
-  HostPages() { detail::require_cuda(cudaMallocHost(&data_, bytes), "memory for counts"); }
-  ~HostPages() { (void)cudaFreeHost(data_); }
-  HostPages(const HostPages&) = delete;
-  HostPages& operator=(const HostPages&) = delete;
-  void* data() const { return data_; }
+  Counts() = default;
+  ~Counts() { (void)cudaFree(device_), (void)cudaFreeHost(host_); }
+  Counts(const Counts&) = delete;
+  Counts& operator=(const Counts&) = delete;
+
+  // Calls pass(records) with records whose bytes are zero, and gives what it left in them.
+  template <class T, class Pass>
+  std::span<const T> collect(std::size_t count, GpuStream stream, const Pass& pass) {
+    const std::size_t bytes = count * sizeof(T);
+    reserve(bytes);
+    detail::require_cuda(cudaMemsetAsync(device_, 0, bytes, stream), "clearing counts");
+    pass(static_cast<T*>(device_));
+    detail::require_cuda(cudaMemcpyAsync(host_, device_, bytes, cudaMemcpyDeviceToHost, stream), "counting");
+    detail::require_cuda(cudaStreamSynchronize(stream), "counting");
+    return {static_cast<const T*>(host_), count};
+  }
 
  private:
-  void* data_ = nullptr;
+  void reserve(std::size_t bytes) {
+    if (bytes <= bytes_) return;
+    (void)cudaFree(device_), (void)cudaFreeHost(host_);
+    device_ = host_ = nullptr, bytes_ = 0;
+    bytes = std::max(bytes, sizeof(DeviceHistogram));
+    detail::require_cuda(cudaMalloc(&device_, bytes), "memory for counts");
+    detail::require_cuda(cudaMallocHost(&host_, bytes), "memory for counts");
+    bytes_ = bytes;
+  }
+
+  void *device_ = nullptr, *host_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
-// What a pass leaves in a record that starts with all bytes zero. Its memory is the caller's: a library that keeps
-// memory gives it at once, where the driver takes as long as a pass over a gigabyte.
-template <class T, class Pass>
-T collect(Address counts, Address stream, const Pass& pass) {
-  static thread_local const HostPages pages;
-  const GpuStream s = stream_at(stream);
-  detail::require_cuda(cudaMemsetAsync(at<void>(counts), 0, sizeof(T), s), "clearing counts");
-  pass(at<T>(counts), s);
-  detail::require_cuda(cudaMemcpyAsync(pages.data(), at<void>(counts), sizeof(T), cudaMemcpyDeviceToHost, s),
-                       "counting");
-  detail::require_cuda(cudaStreamSynchronize(s), "counting");
-  return *static_cast<const T*>(pages.data());
+Counts& counts_of(int device) {
+  static thread_local std::map<int, Counts> all;
+  return all[device];
 }
 
 // Records as of the host's statistics; None where a format or its cast has no kernel.
 nb::object statistics_at(const std::string& name, const std::vector<Plan>& plans, Address x, std::size_t count,
-                         Address counts, int device, Address stream) {
+                         int device, Address stream) {
   for (const Plan& plan : plans)
     if (!has_device_statistics(plan.to)) return nb::none();
   std::vector<app::StatsRow> rows;
   {
     const Call call(device);
-    for (const Plan& plan : plans) {
-      const Statistics all = collect<DeviceStatistics>(counts, stream, [&](DeviceStatistics* to, GpuStream s) {
-                               statistics_on_device(at<const float>(x), count, plan.to, to, s);
-                             }).host();
+    const GpuStream s = stream_at(stream);
+    const auto found = counts_of(device).collect<DeviceStatistics>(plans.size(), s, [&](DeviceStatistics* to) {
+      for (const Plan& plan : plans) statistics_on_device(at<const float>(x), count, plan.to, to++, s);
+    });
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      const Statistics all = found[i].host();
       app::StatsRow row;
-      row.tensor = name, row.format = plan.chosen.name, row.input = all.input, row.in_format = all.formats[0];
+      row.tensor = name, row.format = plans[i].chosen.name, row.input = all.input, row.in_format = all.formats[0];
       rows.push_back(std::move(row));
     }
   }
   return to_python(app::stats_json(rows));
 }
 
-Histogram histogram_at(Address x, std::size_t count, Address counts, int device, Address stream) {
+Histogram histogram_at(Address x, std::size_t count, int device, Address stream) {
   const Call call(device);
-  const auto h = collect<DeviceHistogram>(
-      counts, stream, [&](DeviceHistogram* to, GpuStream s) { histogram_on_device(at<const float>(x), count, to, s); });
+  const GpuStream s = stream_at(stream);
+  const DeviceHistogram& h = counts_of(device).collect<DeviceHistogram>(
+      1, s, [&](DeviceHistogram* to) { histogram_on_device(at<const float>(x), count, to, s); })[0];
   return {h.host(), -std::bit_cast<float>(h.largest[1]), std::bit_cast<float>(h.largest[0])};
 }
 
@@ -147,7 +165,6 @@ bool matmul_at(const std::string& name, const std::string& plan_words, const std
 
 void bind_device(nb::module_& m) {
   nb::module_ device = m.def_submodule("device", "Arrays on a CUDA device, by address.");
-  device.attr("counts_bytes") = HostPages::bytes;
   device.def("round", &round_at);
   device.def("encode", &encode_at);
   device.def("decode", &decode_at);

@@ -50,7 +50,6 @@ MEMORY = types.SimpleNamespace(
     round=lambda p, i, o, n, seed, *where: one_walk(_narrow.round(p, at(i, n, "f4"), at(o, n, "f4"), seed)),
     encode=lambda p, i, o, size, n, seed, *where: one_walk(_narrow.encode(p, at(i, n, "f4"), codes_at(o, n, size), seed)),
     decode=lambda p, i, size, o, n, *where: one_walk(_narrow.decode(p, codes_at(i, n, size), at(o, n, "f4"))),
-    counts_bytes=1,
     statistics=lambda name, plans, x, n, *where: None,
     histogram=lambda x, n, *where: _narrow.histogram(at(x, n, "f4")),
     matmul=product,

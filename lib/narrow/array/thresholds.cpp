@@ -24,6 +24,15 @@ std::uint32_t first_word(const Predicate& holds) {
 
 }  // namespace
 
+std::uint32_t find_overflow(const FormatCast& to, bool negative, int scale_log2) {
+  const DefaultFloats guard;
+  const float scale = std::ldexp(negative ? -1.0f : 1.0f, scale_log2);
+  return first_word([&](std::uint32_t word) {
+    const float scaled = std::bit_cast<float>(word) * scale;
+    return std::isinf(scaled) || overflows(scaled, to.format, to.cast);
+  });
+}
+
 Thresholds find_thresholds(const FormatCast& to, bool negative, int scale_log2) {
   if (to.cast.rounding == Rounding::stochastic) throw Error("histogram: a stochastic cast has no thresholds; use statistics");
   if (scale_log2 < -126 || scale_log2 > 127) throw Error("histogram: scale 2^" + std::to_string(scale_log2) + " is no normal float");
@@ -37,7 +46,7 @@ Thresholds find_thresholds(const FormatCast& to, bool negative, int scale_log2) 
     const ValueClass c = classify(result(w), to.format);
     return c != ValueClass::zero && c != ValueClass::subnormal;
   });
-  t.overflow_from = first_word([&](std::uint32_t w) { return std::isinf(scaled(w)) || overflows(scaled(w), to.format, to.cast); });
+  t.overflow_from = find_overflow(to, negative, scale_log2);
   return t;
 }
 

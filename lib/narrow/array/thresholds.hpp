@@ -16,5 +16,7 @@ struct Thresholds {
 
 // Throws Error for stochastic casts: they have no thresholds.
 Thresholds find_thresholds(const FormatCast& to, bool negative, int scale_log2);
+// overflow_from alone: a third of the questions.
+std::uint32_t find_overflow(const FormatCast& to, bool negative, int scale_log2);
 
 }  // namespace narrow::detail

@@ -235,6 +235,9 @@ __device__ inline T warp_sum(T v) {
 template <LaneWay W, bool Nearest>
 __global__ void __launch_bounds__(threads)
     statistics_kernel(const float* data, std::size_t count, LanePlan p, Limits limits, DeviceStatistics* out) {
+  __shared__ DeviceStatistics block;
+  if (threadIdx.x == 0) block = {};
+  __syncthreads();
   Partial t;
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * threads,
                     thread = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x;
@@ -254,26 +257,38 @@ __global__ void __launch_bounds__(threads)
   for (std::size_t e = 4 * vectors + thread; e < count; e += stride)
     merge(t, look_closely<W, Nearest>(data[e], p, limits));
   __syncwarp();
-  const auto add = [](unsigned long long* to, unsigned v) {
+  // Warps add to their block's record, and blocks to the one in memory, where all queue for the same addresses.
+  const bool is_first = (threadIdx.x & 31) == 0;
+  const auto add = [&](unsigned long long& to, unsigned v) {
     const unsigned total = warp_sum(v);
-    if ((threadIdx.x & 31) == 0 && total != 0) atomicAdd(to, static_cast<unsigned long long>(total));
+    if (is_first && total != 0) atomicAdd(&to, static_cast<unsigned long long>(total));
   };
-  add(&out->zeros, t.zeros), add(&out->nan, t.nan), add(&out->inf, t.inf),
-      add(&out->underflow, t.zeros_after - t.zeros);
-  add(&out->subnormal, t.below_normal - t.zeros_after), add(&out->overflow, t.overflow),
-      add(&out->saturated, t.saturated), add(&out->compared, t.compared);
-  const auto add_double = [](double* to, double v) {
+  add(block.zeros, t.zeros), add(block.nan, t.nan), add(block.inf, t.inf);
+  add(block.underflow, t.zeros_after - t.zeros), add(block.subnormal, t.below_normal - t.zeros_after);
+  add(block.overflow, t.overflow), add(block.saturated, t.saturated), add(block.compared, t.compared);
+  const auto add_double = [&](double& to, double v) {
     const double total = warp_sum(v);
-    if ((threadIdx.x & 31) == 0) atomicAdd(to, total);
+    if (is_first) atomicAdd(&to, total);
   };
-  add_double(&out->sum, t.sum), add_double(&out->squared_error, t.squared_error), add_double(&out->signal, t.signal);
+  add_double(block.sum, t.sum), add_double(block.squared_error, t.squared_error), add_double(block.signal, t.signal);
   const unsigned amax = __reduce_max_sync(~0u, t.amax), smallest = __reduce_min_sync(~0u, t.min_less_one);
   const unsigned relative = __reduce_max_sync(~0u, __float_as_uint(t.max_relative));
-  if ((threadIdx.x & 31) == 0) {
-    atomicMax(&out->amax, amax), atomicMax(&out->max_relative_error, relative);
-    if (smallest < 0x7F800000u) atomicMax(&out->min_nonzero_inverted, ~(smallest + 1));
+  if (is_first) {
+    atomicMax(&block.amax, amax), atomicMax(&block.max_relative_error, relative);
+    if (smallest < 0x7F800000u) atomicMax(&block.min_nonzero_inverted, ~(smallest + 1));
   }
-  if (thread == 0) atomicAdd(&out->count, static_cast<unsigned long long>(count));
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) block.count = count;
+  const auto pass_on = [&](auto DeviceStatistics::*field) {
+    if (block.*field != 0) atomicAdd(&(out->*field), block.*field);
+  };
+  pass_on(&DeviceStatistics::count), pass_on(&DeviceStatistics::zeros), pass_on(&DeviceStatistics::nan);
+  pass_on(&DeviceStatistics::inf), pass_on(&DeviceStatistics::underflow), pass_on(&DeviceStatistics::subnormal);
+  pass_on(&DeviceStatistics::overflow), pass_on(&DeviceStatistics::saturated), pass_on(&DeviceStatistics::compared);
+  pass_on(&DeviceStatistics::sum), pass_on(&DeviceStatistics::squared_error), pass_on(&DeviceStatistics::signal);
+  atomicMax(&out->amax, block.amax), atomicMax(&out->max_relative_error, block.max_relative_error);
+  atomicMax(&out->min_nonzero_inverted, block.min_nonzero_inverted);
 }
 
 // ---- histogram: counts in shared memory, a copy for every two warps so that equal exponents do not queue.
@@ -374,8 +389,7 @@ void statistics_on_device(const float* data, std::size_t count, const FormatCast
     throw Error(
         "gpu: statistics on the device take IEEE-like formats with nearest_even or toward_zero; others: statistics() "
         "on the host");
-  const Thresholds thresholds = find_thresholds(to, false, 0);
-  const Limits limits{thresholds.overflow_from,
+  const Limits limits{find_overflow(to, false, 0),
                       std::bit_cast<unsigned>(static_cast<float>(smallest_normal(to.format)))};
   const bool nearest = to.cast.rounding == Rounding::nearest_even;
   const int blocks = grid_blocks(threads) / 2;

@@ -87,8 +87,8 @@ class DeviceArray:
         """New memory of the same library, in the order of this array."""
         kind = self.x.dtype if dtype == self.dtype else getattr(self.library, dtype)
         if self.is_torch:
-            like = self.x if shape is None else self.x.new_empty(shape)
-            return DeviceArray(self.library.empty_like(like, dtype=kind))
+            like = self.library.empty_like(self.x, dtype=kind) if shape is None else self.x.new_empty(shape, dtype=kind)
+            return DeviceArray(like)
         with self.x.device:
             like = self.library.empty_like(self.x, dtype=kind) if shape is None else self.library.empty(shape, kind)
             return DeviceArray(like)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from . import _kernels, _narrow
@@ -24,9 +26,27 @@ class Histogram:
                 found = _narrow.histogram(dense(floats(given(x)), F32))
         self._histogram: _narrow.Histogram = found
         self.zero, self.subnormal, self.inf, self.nan = found.zero, found.subnormal, found.inf, found.nan
-        first, self.negative, self.positive = found.binades()
-        self.binades = np.arange(first, first + len(self.negative))
-        self.counts = self.negative + self.positive
+
+    @functools.cached_property
+    def _binades(self) -> tuple[int, np.ndarray, np.ndarray]:
+        """The first exponent, and the counts of each sign: made when asked for, as a watched run keeps many histograms."""
+        return self._histogram.binades()
+
+    @property
+    def negative(self) -> np.ndarray:
+        return self._binades[1]
+
+    @property
+    def positive(self) -> np.ndarray:
+        return self._binades[2]
+
+    @property
+    def binades(self) -> np.ndarray:
+        return np.arange(self._binades[0], self._binades[0] + len(self.negative))
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self.negative + self.positive
 
     def lost(self, format, scale: float = 1.0, *, cast=None, rounding=None, overflow=None, subnormals=None) -> Record:
         """How many values times scale (a power of two) underflow, become subnormal, overflow: (at least, at most)."""

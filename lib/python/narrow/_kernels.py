@@ -122,16 +122,14 @@ def statistics(x: DeviceArray, name: str, plans: list[_narrow.Plan]) -> Any:
     if x.itemsize > 4 or not _format(x):
         return None
     values = _floats(x.without_gaps(False))
-    counts = values.empty("uint8", (KERNELS.counts_bytes,))
-    return KERNELS.statistics(name, plans, values.address, values.size, counts.address, *values.where)
+    return KERNELS.statistics(name, plans, values.address, values.size, *values.where)
 
 
 def histogram(x: DeviceArray) -> Any:
     if x.itemsize > 4 or not _format(x):
         return None
     values = _floats(x.without_gaps(False))
-    counts = values.empty("uint8", (KERNELS.counts_bytes,))
-    return KERNELS.histogram(values.address, values.size, counts.address, *values.where)
+    return KERNELS.histogram(values.address, values.size, *values.where)
 
 
 def _operand(x: DeviceArray, format: str | None, wanted: str) -> DeviceArray | None:
