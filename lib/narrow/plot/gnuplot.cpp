@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "narrow/report/table.hpp"
+#include "narrow/report/text_runs.hpp"
 
 namespace narrow::plot {
 namespace {
