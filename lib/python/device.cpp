@@ -85,10 +85,12 @@ class Counts {
   std::span<const T> collect(std::size_t count, GpuStream stream, const Pass& pass) {
     const std::size_t bytes = count * sizeof(T);
     reserve(bytes);
-    detail::require_cuda(cudaMemsetAsync(device_, 0, bytes, stream), "clearing counts");
+    if (!is_clear_) detail::require_cuda(cudaMemsetAsync(device_, 0, bytes_, stream), "clearing counts");
+    is_clear_ = false;
     pass(static_cast<T*>(device_));
-    detail::require_cuda(cudaMemcpyAsync(host_, device_, bytes, cudaMemcpyDeviceToHost, stream), "counting");
+    take_from_device(device_, host_, bytes, stream);
     detail::require_cuda(cudaStreamSynchronize(stream), "counting");
+    is_clear_ = true;
     return {static_cast<const T*>(host_), count};
   }
 
@@ -96,7 +98,7 @@ class Counts {
   void reserve(std::size_t bytes) {
     if (bytes <= bytes_) return;
     (void)cudaFree(device_), (void)cudaFreeHost(host_);
-    device_ = host_ = nullptr, bytes_ = 0;
+    device_ = host_ = nullptr, bytes_ = 0, is_clear_ = false;
     bytes = std::max(bytes, sizeof(DeviceHistogram));
     detail::require_cuda(cudaMalloc(&device_, bytes), "memory for counts");
     detail::require_cuda(cudaMallocHost(&host_, bytes), "memory for counts");
@@ -105,6 +107,7 @@ class Counts {
 
   void *device_ = nullptr, *host_ = nullptr;
   std::size_t bytes_ = 0;
+  bool is_clear_ = false;
 };
 
 Counts& counts_of(int device) {

@@ -303,8 +303,8 @@ __global__ void __launch_bounds__(threads)
   unsigned zero[2] = {}, inf[2] = {}, largest[2] = {};
   const auto look = [&](float x) {
     const unsigned word = __float_as_uint(x);
-    // As signed numbers the words of positive floats are the largest, as unsigned ones those of negative floats; what is
-    // not finite (of either sign) becomes a zero.
+    // As signed numbers the words of positive floats are the largest, as unsigned ones those of negative floats; what
+    // is not finite (of either sign) becomes a zero.
     const unsigned finite = (word & 0x7F800000u) == 0x7F800000u ? 0u : word;
     largest[0] = static_cast<unsigned>(max(static_cast<int>(largest[0]), static_cast<int>(finite)));
     largest[1] = max(largest[1], finite);
@@ -347,6 +347,10 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+__global__ void take_kernel(unsigned long long* records, unsigned long long* pages, std::size_t words) {
+  for (std::size_t i = threadIdx.x; i < words; i += threads) pages[i] = records[i], records[i] = 0;
+}
+
 }  // namespace
 
 void round_on_device(const float* in, float* out, std::size_t count, const Format& f, const Cast& cast,
@@ -378,9 +382,7 @@ void decode_on_device(const std::uint32_t* in, float* out, std::size_t count, co
   launch_decode(in, out, count, f, stream);
 }
 
-bool has_device_statistics(const FormatCast& to) {
-  return lane_plan(to.format, to.cast).way != LaneWay::general;
-}
+bool has_device_statistics(const FormatCast& to) { return lane_plan(to.format, to.cast).way != LaneWay::general; }
 
 void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
                           GpuStream stream) {
@@ -403,6 +405,12 @@ void statistics_on_device(const float* data, std::size_t count, const FormatCast
 void histogram_on_device(const float* data, std::size_t count, DeviceHistogram* out, GpuStream stream) {
   histogram_kernel<<<grid_blocks(threads) / 2, threads, 0, stream>>>(data, count, out);
   require_launch("histogram");
+}
+
+void take_from_device(void* records, void* pages, std::size_t bytes, GpuStream stream) {
+  using Word = unsigned long long;
+  take_kernel<<<1, threads, 0, stream>>>(static_cast<Word*>(records), static_cast<Word*>(pages), bytes / sizeof(Word));
+  require_launch("taking records");
 }
 
 Statistics DeviceStatistics::host(double scale) const {

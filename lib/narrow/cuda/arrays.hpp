@@ -54,4 +54,7 @@ struct DeviceHistogram {
 };
 void histogram_on_device(const float* data, std::size_t count, DeviceHistogram* out, GpuStream stream);
 
+// Moves records to pages of the host (cudaMallocHost) and clears them, in one kernel of a few microseconds.
+void take_from_device(void* records, void* pages, std::size_t bytes, GpuStream stream);
+
 }  // namespace narrow

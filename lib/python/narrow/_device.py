@@ -67,7 +67,9 @@ class DeviceArray:
     def where(self) -> tuple[int, int]:
         """The device, and the stream on which its library is working."""
         if self.is_torch:
-            return self.device, self.library.cuda.current_stream(self.x.device).cuda_stream
+            index = self.x.get_device()
+            raw = getattr(self.library._C, "_cuda_getCurrentRawStream", None)  # without a Stream made for the question
+            return index, raw(index) if raw is not None else self.library.cuda.current_stream(index).cuda_stream
         with self.x.device:
             return self.device, self.library.cuda.get_current_stream().ptr
 
