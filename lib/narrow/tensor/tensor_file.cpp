@@ -105,20 +105,21 @@ const Tensor* TensorFile::find(std::string_view name) const {
 
 namespace {
 
-thread_local std::vector<Tensor> in_memory;
+thread_local const std::vector<Tensor>* in_memory = nullptr;
 
 }  // namespace
 
-TensorsInMemory::TensorsInMemory(std::vector<Tensor> tensors) { in_memory = std::move(tensors); }
-TensorsInMemory::~TensorsInMemory() { in_memory.clear(); }
+TensorsInMemory::TensorsInMemory(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) { in_memory = &tensors_; }
+TensorsInMemory::~TensorsInMemory() { in_memory = nullptr; }
 
 TensorFile open_tensor_file(const std::string& path) {
-  for (const Tensor& tensor : in_memory)
-    if (tensor.name == path) {
-      TensorFile file;
-      file.path = path, file.bytes = tensor.bytes(), file.tensors = {tensor};
-      return file;
-    }
+  if (in_memory != nullptr)
+    for (const Tensor& tensor : *in_memory)
+      if (tensor.name == path) {
+        TensorFile file;
+        file.path = path, file.bytes = tensor.bytes(), file.tensors = {tensor};
+        return file;
+      }
   const std::shared_ptr<const MappedFile> file = path == "-" ? MappedFile::standard_input() : MappedFile::open(path);
   try {
     TensorFile result = read_any(file);

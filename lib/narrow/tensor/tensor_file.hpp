@@ -54,6 +54,9 @@ class TensorsInMemory {
   ~TensorsInMemory();
   TensorsInMemory(const TensorsInMemory&) = delete;
   TensorsInMemory& operator=(const TensorsInMemory&) = delete;
+
+ private:
+  std::vector<Tensor> tensors_;
 };
 
 }  // namespace narrow

@@ -1,6 +1,8 @@
 #include "narrow/train/operations/multiply.hpp"
 
 #include <algorithm>
+#include <list>
+#include <mutex>
 #include <vector>
 
 #include "narrow/simd/carrier_lanes.hpp"
@@ -47,19 +49,39 @@ void multiply_tile(const T* a, const T* b, std::size_t k, T (&sums)[tile_rows][t
   std::memcpy(sums, acc, sizeof sums);
 }
 
-template <class T>
-std::vector<T>& scratch(std::size_t which) {
-  thread_local std::vector<T> buffers[2];
-  return buffers[which];
-}
+// Memory for an operand, kept for the next product. Not thread_local: where no memory is left to note its destructor,
+// glibc ends the program.
+template <class T, int operand>
+class Scratch {
+ public:
+  explicit Scratch(std::size_t size) {
+    {
+      const std::lock_guard hold(lock);
+      if (!kept.empty()) mine_.splice(mine_.end(), kept, kept.begin());
+    }
+    if (mine_.empty()) mine_.emplace_back();
+    if (mine_.front().size() < size) mine_.front().resize(size);
+  }
+  ~Scratch() {
+    const std::lock_guard hold(lock);
+    kept.splice(kept.begin(), mine_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() { return mine_.front().data(); }
+
+ private:
+  static inline std::mutex lock;
+  static inline std::list<std::vector<T>> kept;
+  std::list<std::vector<T>> mine_;  // one
+};
 
 // Rows [first, last) of C, with B packed.
 template <class T>
 void multiply_rows(const Matrix<const T>& a, const T* packed_b, std::size_t cols, const Matrix<T>& c, std::size_t first,
                    std::size_t last) {
   const std::size_t k = a.cols, panels = divide_up(cols, tile_cols<T>), row_tiles = divide_up(last - first, tile_rows);
-  std::vector<T>& packed_a = scratch<T>(0);
-  packed_a.resize(std::max(packed_a.size(), row_tiles * tile_rows * k));
+  Scratch<T, 0> packed_a(row_tiles * tile_rows * k);
   for (std::size_t tile = 0; tile < row_tiles; ++tile) {
     const std::size_t row = first + tile * tile_rows;
     pack<tile_rows>(a.data + row * a.row_stride, std::min(tile_rows, last - row), a.row_stride, k, a.col_stride,
@@ -82,8 +104,7 @@ void multiply_rows(const Matrix<const T>& a, const T* packed_b, std::size_t cols
 template <class T>
 void multiply_any(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, int threads) {
   const std::size_t k = a.cols, panels = divide_up(b.cols, tile_cols<T>);
-  std::vector<T>& packed_b = scratch<T>(1);
-  packed_b.resize(std::max(packed_b.size(), panels * tile_cols<T> * k));
+  Scratch<T, 1> packed_b(panels * tile_cols<T> * k);
   T* const packed = packed_b.data();
   parallel_parts(panels, rows_a_part(tile_cols<T> * k), threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t panel = begin; panel < end; ++panel) {
