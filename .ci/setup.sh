@@ -28,8 +28,15 @@ test_packages="
 "
 
 # What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, the
-# other architecture's compiler with an emulator for its lanes, and what a virtual environment of Python is made of.
+# other architecture's compiler with an emulator for its lanes, WebAssembly's for that one's, and what a virtual environment
+# of Python is made of.
 optional_packages="
+  clang-19=bin:clang++-19
+  lld-19=bin:wasm-ld-19
+  libclang-rt-19-dev-wasm32=path:/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a
+  libc++-19-dev-wasm32=include:wasm32-wasi/c++/v1
+  wasi-libc=include:wasm32-wasi/stdio.h
+  nodejs=bin:node
   clang=bin:clang++
   python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
   doxygen=bin:doxygen

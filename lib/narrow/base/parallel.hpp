@@ -11,7 +11,11 @@
 #include <sched.h>
 #endif
 
+#ifdef __wasi__  // one thread, and a standard library without the words for more
+#include "narrow/base/float_environment.hpp"
+#else
 #include "narrow/base/thread_pool.hpp"
+#endif
 
 namespace narrow {
 
@@ -26,7 +30,11 @@ inline int default_threads() noexcept {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
 #endif
+#ifdef __wasi__
+    return 1;
+#else
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#endif
   }();
   return count;
 }
@@ -42,15 +50,17 @@ void parallel_parts(std::size_t count, std::size_t part_size, int threads, const
     const std::size_t begin = static_cast<std::size_t>(part) * part_size;
     body(begin, std::min(count - begin, part_size) + begin);
   };
-  if (used <= 1) {
-    const DefaultFloats guard;
-    for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
+#ifndef __wasi__
+  if (used > 1) {
+    detail::Job job(parts, &run,
+                    [](const void* call, std::ptrdiff_t part) { (*static_cast<decltype(&run)>(call))(part); });
+    detail::ThreadPool::instance().run(job, used);
+    job.rethrow();
     return;
   }
-  detail::Job job(parts, &run,
-                  [](const void* call, std::ptrdiff_t part) { (*static_cast<decltype(&run)>(call))(part); });
-  detail::ThreadPool::instance().run(job, used);
-  job.rethrow();
+#endif
+  const DefaultFloats guard;
+  for (std::ptrdiff_t part = 0; part < parts; ++part) run(part);
 }
 
 }  // namespace narrow
