@@ -62,7 +62,7 @@ class Folder {
 };
 
 std::string with(std::string text, const std::string& word, const std::string& value) {
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word))
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + value.size()))
     text.replace(at, word.size(), value);
   return text;
 }
