@@ -3,6 +3,7 @@
 
 #include "bindings.hpp"
 #include "narrow/array/array.hpp"
+#include "narrow/scale/block_scale.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
@@ -231,8 +232,10 @@ nb::tuple quantise_array(const InArray& x, const std::string& name) {
   const bool has_codes = chosen.format.scale.width() == 8;
   nb::object codes = nb::none();
   if (has_codes) codes = numpy_of(scale_codes(q.scales, q.format), grid);
+  const bool keeps_amax = q.format.rule == ScaleRule::te_nvfp4;
+  const float factor = keeps_amax ? file_factor(tensor_scale(q.tensor_scale, q.format), q.format) : q.tensor_scale;
   return nb::make_tuple(numpy_of(std::move(q.codes), {q.rows, q.cols}), numpy_of(std::move(q.scales), grid), codes,
-                        q.tensor_scale, full);
+                        factor, q.tensor_scale, full);
 }
 
 void dequantise_array(const InArray& codes, const InArray& scales, float tensor_scale, const std::string& name,

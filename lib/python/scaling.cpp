@@ -19,10 +19,12 @@ class PythonScaler {
     named_ = make_scaler(words);
   }
   float scale() const { return named_.scaler->scale(); }
-  std::string step(const nb::object& found_inf, float amax) {
+  std::string step(const nb::object& found_inf, const nb::object& amax) {
     const int truth = PyObject_IsTrue(found_inf.ptr());
     if (truth < 0) throw nb::python_error();
-    named_.scaler->observe({truth != 0, amax});
+    float largest = 0;
+    if (!nb::try_cast(amax, largest)) throw nb::type_error("amax: a number is needed");
+    named_.scaler->observe({truth != 0, largest});
     return std::string(name_of(named_.scaler->event()));
   }
   std::string state() const { return named_.scaler->state_text(); }
@@ -62,7 +64,7 @@ void bind_scaling(nb::module_& m) {
       .def_prop_ro("name", &PythonScaler::name)
       .def_prop_ro("scale", &PythonScaler::scale, "What the next step is multiplied by.")
       .def_prop_ro("state", &PythonScaler::state, "Everything that it remembers, as text.")
-      .def("step", &PythonScaler::step, nb::arg("found_inf") = nb::bool_(false), nb::arg("amax") = 0.0F,
+      .def("step", &PythonScaler::step, nb::arg("found_inf") = nb::bool_(false), nb::arg("amax") = nb::float_(0.0),
            "Tells it what a step showed; returns what that did to the scale: 'none', 'grew', 'backed_off', ...");
   m.def("scale_trace", &scale_trace);
 }

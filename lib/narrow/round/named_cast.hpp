@@ -67,7 +67,7 @@ inline constexpr NamedCast named_cast_table[] = {
     {"torch", "e8m0", "nearest_even", detail::e8m0_torch, "2.11 eager; double goes through FP32; sign dropped"},
     {"torch-2.13", "e4m3", "nearest_even", detail::torch_saturating,
      "2.13 eager on CPU: what overflows, Inf too, becomes 448 (core PR 178817); double goes through FP32"},
-    {"torch-2.13", "fp16 bf16", "nearest_even", detail::torch_wide, "as torch"},
+    {"torch-2.13", "fp16 bf16", "nearest_even", detail::torch_wide, "as torch; its CPU build for ARM rounds double to FP16 once"},
     {"torch-2.13", "e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::torch_fp8, "as torch"},
     {"torch-2.13", "e8m0", "nearest_even", detail::e8m0_torch, "as torch"},
     {"ml_dtypes", "bf16 e5m2 e3m4 e4m3ieee e4m3 e4m3fnuz e5m2fnuz e4m3b11fnuz", "nearest_even", detail::ml_dtypes_float,

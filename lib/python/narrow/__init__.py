@@ -18,8 +18,8 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _kernels, _narrow
-from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, dtype_name, floats, given, in_order, number, plan, seed_word,
-                      stored, target, wrap)  # fmt: skip
+from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, bit_count, check_codes, check_out, dtype_name, floats, given, in_order,
+                      number, plan, seed_word, stored, target, wrap)  # fmt: skip
 from ._device import on_device
 from ._histogram import Histogram, histogram
 from ._products import Validation, dot, explain, matmul, models, validate
@@ -106,7 +106,7 @@ def round(x, format, *, cast=None, rounding=None, overflow=None, subnormals=None
     >>> narrow.round(0.1, "bf16")
     0.10009765625
     """
-    p = plan(format, cast, rounding, overflow, subnormals, random_bits)
+    p = plan(format, cast, rounding, overflow, subnormals, random_bits if random_bits is None else bit_count(random_bits))
     if type(seed) is not int or not 0 <= seed < 1 << 64:
         seed = seed_word(seed)
     if type(x) is np.ndarray and (x.dtype is F32 or x.dtype is F64):
@@ -138,7 +138,7 @@ def encode(x, format, *, cast=None, rounding=None, overflow=None, subnormals=Non
     >>> narrow.encode([0.1, 448.0, 465.0], "e4m3")
     array([ 29, 126, 127], dtype=uint8)
     """
-    p = plan(format, cast, rounding, overflow, subnormals, random_bits)
+    p = plan(format, cast, rounding, overflow, subnormals, random_bits if random_bits is None else bit_count(random_bits))
     if type(seed) is not int or not 0 <= seed < 1 << 64:
         seed = seed_word(seed)
     if out is None and type(x) is np.ndarray and (x.dtype is F32 or x.dtype is F64):
@@ -177,11 +177,17 @@ def decode(codes, format, dtype=None, *, out=None):
     p = plan(format)
     if dtype is None and out is None and type(codes) is np.ndarray and codes.dtype.kind == "u" and codes.dtype.isnative:
         result = np.empty_like(codes, dtype=_value_type(p))
+        check_codes(codes, p)
         if 8 * codes.itemsize >= p.bits and _narrow.decode(p, codes, result):
             return result
+    if out is not None:
+        check_out(out)
     plain = isinstance(codes, (list, tuple, int))  # Python's integers have no width
     if plain:
         array = np.asarray(codes)
+        if array.dtype.kind == "f" and array.size and all(isinstance(code, int) for code in np.asarray(codes, object).flat):
+            array = np.asarray(codes, object)  # numpy makes doubles of integers above and below 2^63
+            array = array if array.min() < 0 or array.max() >= 2**64 else array.astype(np.uint64)
         if array.size and (array.dtype.kind not in "iu" or array.min() < 0 or int(array.max()).bit_length() > p.bits):
             raise ValueError(f"decode: codes of {p.name} are integers from 0 to {2**p.bits - 1:#x}")
         codes = array.astype(_code_type(p.bits))[()] if isinstance(codes, int) else array.astype(_code_type(p.bits))
@@ -202,6 +208,7 @@ def decode(codes, format, dtype=None, *, out=None):
         raise TypeError(f"decode: codes are integers, and this array holds {words.dtype}")
     if words.dtype.itemsize * 8 < p.bits:
         raise ValueError(f"decode: codes of {p.name} have {p.bits} bits and the array's elements {words.itemsize * 8}")
+    check_codes(words, p)
     wide = name in ("float32", "float64")
     kind = np.dtype(name) if wide else _code_type(plan(DTYPES[name][0]).bits)
     result = np.empty_like(words, dtype=kind, subok=False) if out is None else target(out, words.shape, {name: kind})
@@ -248,8 +255,11 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
     >>> narrow.statistics(np.float32([1e-9, 1.0]), ["fp16"])[0].underflow
     1
     """
+    if formats is None or not isinstance(name, str):
+        raise TypeError("formats: names are needed" if formats is None else f"name: a text is needed, not {name!r}")
     names = [str(formats)] if isinstance(formats, (str, Format)) else [str(f) for f in formats]
     scale, seed = number(scale, "scale"), seed_word(seed)
+    random_bits = bit_count(random_bits)
     if scale == 1 and (d := on_device(x)) is not None and not any(map(_narrow.is_block_format, names)):
         plans = [plan(f, cast, rounding, overflow, subnormals, random_bits) for f in names]
         if (rows := _kernels.statistics(d, name, plans)) is not None:
@@ -259,6 +269,8 @@ def statistics(x, formats: Sequence[str] = ("fp16", "bf16", "e4m3", "e5m2"), sca
     if not type:
         array, type = floats(g), "F32"
     if cast or rounding or overflow or subnormals or random_bits:
+        if block := next(filter(_narrow.is_block_format, names), None):
+            raise ValueError(f"{block}: its rule says how elements are rounded; cast and rounding are for formats without blocks")
         plan("fp32", None, rounding, overflow, subnormals, random_bits)  # says what is wrong with the words
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = np.ascontiguousarray(array)
@@ -277,7 +289,15 @@ def scaler(policy: str, **parameters: float) -> Scaler:
     >>> s.step(found_inf=True), s.scale
     ('backed_off', 32768.0)
     """
+    if not isinstance(policy, str):
+        raise TypeError(f"policy: a name is needed, not {policy!r}")
     return Scaler(policy, {name.replace("_", "-"): number(value, name) for name, value in parameters.items()})
+
+
+def _flag(value: Any) -> int:
+    if value not in (0, 1):
+        raise ValueError(f"found_inf: {value!r}; right are 0 and 1")
+    return int(value)
 
 
 def scale_trace(events, policies: Sequence[str] | str = ("torch",)) -> dict[str, Records]:
@@ -293,7 +313,11 @@ def scale_trace(events, policies: Sequence[str] | str = ("torch",)) -> dict[str,
         raise ValueError(f"events: unknown columns {sorted(unknown)}; taken are step, amax, found_inf, scale")
     size = max((len(column) for column in columns.values()), default=0)
     steps = [int(n) for n in columns.get("step", range(size))]
+    if "found_inf" in columns and not {"amax", "scale"} & set(columns):
+        raise ValueError("events: found_inf tells of an overflow at the scale of its step; give scale (or amax) beside it")
+    names = [policies] if isinstance(policies, str) else list(policies)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"policies: names are needed, not {names!r}")
     read = lambda name, kind: [kind(v) for v in columns.get(name, ())]
-    traces = _narrow.scale_trace(steps, read("amax", float), read("found_inf", int), read("scale", float),
-                                 [policies] if isinstance(policies, str) else list(policies))  # fmt: skip
+    traces = _narrow.scale_trace(steps, read("amax", float), read("found_inf", _flag), read("scale", float), names)
     return {name: Records(Record(row) for row in rows) for name, rows in traces.items()}

@@ -42,6 +42,8 @@ EXACT_INTEGER = 2**53  # larger ones would be rounded to a double before they ar
 @functools.lru_cache(maxsize=4096)
 def plan(format, cast=None, rounding=None, overflow=None, subnormals=None, random_bits=None) -> _narrow.Plan:
     """A format and a cast, read once for the same words."""
+    if not isinstance(format, str) and isinstance(format, (int, float, bytes, tuple)):
+        raise TypeError(f"format: a name is needed, not {format!r}")
     for name, word in {"cast": cast, "rounding": rounding, "overflow": overflow, "subnormals": subnormals}.items():
         if word is not None and not isinstance(word, str):
             raise TypeError(f"{name}: a word is needed, not {word!r}")
@@ -69,6 +71,13 @@ def _from_torch(x: Any) -> Given:
     if x.device.type != "cpu":
         raise TypeError(f"a tensor on {x.device}: x.cpu() brings it to the CPU")
     name = str(x.dtype).removeprefix("torch.")
+    if type(x) is not torch.Tensor:
+        try:
+            x.numpy()
+        except TypeError:  # numpy has no such type
+            pass
+        except RuntimeError:
+            raise TypeError(f"{type(x).__name__}: no tensor whose numbers are in memory") from None
     if name in ("float32", "float64") or name in INTEGERS:
         return Given(x.numpy(), DTYPES[name][0] if name in DTYPES else "", "torch")
     if name not in DTYPES:
@@ -138,6 +147,11 @@ def number(x: Any, name: str = "x") -> float:
     return value
 
 
+def bit_count(random_bits: Any) -> int | None:
+    """random_bits as Python's integer, where it is one of any library."""
+    return int(random_bits) if isinstance(random_bits, np.integer) else random_bits
+
+
 def seed_word(seed: Any) -> int:
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed!r}; right are integers from 0 to 2^64 - 1")
@@ -171,6 +185,12 @@ def in_order(call, plans, x: np.ndarray, out: np.ndarray, *rest) -> None:
     copy = np.empty(out.shape, out.dtype)
     call(*plans[:1], np.array(x, order="C", copy=True), *plans[1:], copy, *rest)
     out[...] = copy
+
+
+def check_codes(codes: np.ndarray, p: _narrow.Plan) -> None:
+    """Bits beyond those of the format would be lost without a word."""
+    if 8 * codes.itemsize > p.bits and codes.size and int(codes.max()).bit_length() > p.bits:
+        raise ValueError(f"codes of {p.name} are integers from 0 to {2**p.bits - 1:#x}")
 
 
 def decoded(p: _narrow.Plan, codes: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -215,8 +235,20 @@ def check_out(out: Any) -> None:
     if torch is not None:
         if out.requires_grad:
             raise ValueError("out: it requires a gradient; give out.detach() or out.data")
+        if out.is_conj() or out.is_neg():
+            raise ValueError("out: a conjugate or negated view, whose memory holds other numbers; give its base")
         if hasattr(torch.autograd.graph, "increment_version"):
             torch.autograd.graph.increment_version(out)
+
+
+def is_one_place(strides: Any, shape: Any, itemsize: int) -> bool:
+    """Whether elements of an array lie in the same place (or may: no layout of slices looks like that)."""
+    end = itemsize
+    for step, n in sorted((abs(step), n) for step, n in zip(strides, shape) if n != 1):
+        if step < end:
+            return 0 not in shape
+        end += step * (n - 1)
+    return False
 
 
 def stored(out: Any, result: np.ndarray, name: str) -> Any:
@@ -237,7 +269,7 @@ def target(out: Any, shape: tuple[int, ...], kinds: dict[str, np.dtype]) -> np.n
         raise ValueError(f"out: its shape is {g.array.shape}, and that of the array {tuple(shape)}")
     if not g.array.flags.writeable:
         raise ValueError("out: it is read-only")
-    if g.array.size and any(step == 0 and size > 1 for step, size in zip(g.array.strides, g.array.shape)):
+    if is_one_place(g.array.strides, g.array.shape, g.array.itemsize):
         raise ValueError("out: several of its elements are one place in memory")
     if g.array.size and isinstance(out, np.ndarray) and not np.may_share_memory(g.array, out):
         raise ValueError("out: an array in the machine's byte order is needed")

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from . import _kernels, _narrow
-from ._arrays import F32, dense, floats, given, plan
+from ._arrays import F32, dense, floats, given, number, plan
 from ._device import on_device
 from ._records import Record
 
@@ -50,7 +50,7 @@ class Histogram:
 
     def lost(self, format, scale: float = 1.0, *, cast=None, rounding=None, overflow=None, subnormals=None) -> Record:
         """How many values times scale (a power of two) underflow, become subnormal, overflow: (at least, at most)."""
-        return Record(self._histogram.lost(plan(format, cast, rounding, overflow, subnormals), scale))
+        return Record(self._histogram.lost(plan(format, cast, rounding, overflow, subnormals), number(scale, "scale")))
 
     def best_scale(self, format, *, cast=None, rounding=None) -> float | None:
         """The power of two that loses the fewest values to zero while nothing overflows.

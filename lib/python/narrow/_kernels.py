@@ -6,7 +6,7 @@ import functools
 from typing import Any, Callable
 
 from . import _narrow
-from ._arrays import DTYPE_OF, DTYPES, UINT, check_out, plan
+from ._arrays import DTYPE_OF, DTYPES, UINT, check_out, is_one_place, plan
 from ._device import KERNELS, DeviceArray, on_device
 
 
@@ -37,7 +37,7 @@ def _target(out: Any, x: DeviceArray, names: list[str]) -> DeviceArray | None:
         raise ValueError(f"out: it holds {to.dtype}; right here: {', '.join(names)}")
     if to.shape != x.shape:
         raise ValueError(f"out: its shape is {to.shape}, and that of the array {x.shape}")
-    if 0 in to.strides and any(step == 0 and n > 1 for step, n in to.steps()):
+    if is_one_place(to.strides, to.shape, 1):
         raise ValueError("out: several of its elements are one place in memory")
     return to
 

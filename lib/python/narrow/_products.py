@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _kernels, _narrow
-from ._arrays import DTYPE_OF, F32, INTEGERS, UINT, Given, decoded, dense, floats, given, in_order, number, plan, wrap
+from ._arrays import DTYPE_OF, F32, INTEGERS, UINT, Given, check_codes, decoded, dense, floats, given, in_order, number, plan, wrap
 from ._device import on_device
 from ._records import Record, Records
 
@@ -48,6 +48,8 @@ def _integers(g: Given, format: str) -> np.ndarray:
 def _codes(g: Given, format: str) -> np.ndarray:
     """Codes of a format: unsigned integers are codes already, numbers are rounded to nearest even."""
     if _are_codes(g):
+        if format not in ("tf32", *_INTEGERS):  # operands of those are whole words
+            check_codes(g.array, plan(format))
         return g.array
     if format in _INTEGERS:
         return _integers(g, format).view(UINT[_INTEGERS[format].itemsize])
@@ -85,6 +87,14 @@ def _word(x: Any, name: str) -> str:
     return x
 
 
+def _check_held(values: np.ndarray, codes: np.ndarray, format: str) -> None:
+    """A product that is said to be of a format is not rounded to it: its bits are what is asked about."""
+    other = (decoded(plan(format), codes, values.dtype) != values) & ~np.isnan(values)
+    if other.any():
+        at = tuple(int(i) for i in np.argwhere(other)[0])
+        raise ValueError(f"d: {values[at]!r} at {at} is no number of {format}")
+
+
 class _Request:
     """Operands in memory and the flags of the program that name them."""
 
@@ -108,6 +118,8 @@ class _Request:
         elif g.format and (format is not None or not type):  # numbers, told what they are; or a type that files lack
             wanted = format or g.format
             array = _codes(g, wanted) if wanted != g.format else array.view(UINT[array.itemsize])
+            if name == "d" and wanted != g.format:
+                _check_held(floats(g), array, wanted)
             format, type = wanted, f"U{8 * array.itemsize}"
         if not (array.flags.c_contiguous or array.flags.f_contiguous):
             array = dense(array)
@@ -123,7 +135,13 @@ class _Request:
             self.words[name] = number(x, name).hex()
             return
         g = given(x)
-        array = dense(g.array if g.array.dtype == np.uint8 else floats(g), None if g.array.dtype == np.uint8 else F32)
+        array = dense(g.array) if g.array.dtype == np.uint8 else floats(g)
+        if array.dtype == np.float64:
+            with np.errstate(over="ignore"):
+                array, wide = dense(array, F32), array
+            if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
+                raise ValueError(f"{name}: a scale is larger than any FP32 number")
+        array = dense(array)
         self.operands.append((f"<{name}>", array, "U8" if array.dtype == np.uint8 else "F32"))
         self.words[name] = f"<{name}>"
 
@@ -137,6 +155,8 @@ class _Request:
 def _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b) -> _Request:
     if c is not None and bias is not None:
         raise ValueError("give c or bias, not both: a bias is a c of one row")
+    if a is None or b is None:
+        raise TypeError(f"{'a' if a is None else 'b'}: the operand is missing")
     request = _Request()
     request.numbers(alpha=alpha, beta=beta)
     request.add("a", a, a_format)
@@ -165,8 +185,11 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
         done = _kernels.matmul(a, b, c, _word(model, "model"), plan or "chain", a_format, b_format, out_format)
         if done is not None:
             return done
+    of_a, of_b, _ = _narrow.model_formats(_word(model, "model"))
+    a_format = of_a if a_format is None and of_a in _INTEGERS else a_format
+    b_format = of_b if b_format is None and of_b in _INTEGERS else b_format
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
-    request.options(model=_word(model, "model"), plan=plan, output=out_format)
+    request.options(model=model, plan=plan, output=out_format)
     codes, name = _narrow.matmul(request.operands, request.words, True)
     if codes.ndim == 2 and request.is_batch:
         codes = codes[None]

@@ -33,6 +33,8 @@ class Tensor:
         """The numbers: a read-only view of the file where numpy has the type, else decoded to float32."""
         if self.type.startswith("U") and self.format:  # codes whose format the metadata name
             p = plan(self.format)
+            if p.bits > self.bits:
+                raise ValueError(f"{self.name}: the file says {self.format} of elements of {self.bits} bits")
             return decoded(p, self.codes(), F32 if p.fits(plan("fp32")) else F64)
         if self.type in _NUMPY and not self._tensor.block_format:
             dtype = np.dtype(_NUMPY[self.type])
@@ -48,6 +50,8 @@ class Tensor:
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         values = self.numpy()
+        if copy is False and dtype is not None and values.dtype != dtype:
+            raise ValueError(f"{self.name}: {values.dtype} as {np.dtype(dtype)} needs a copy")
         return np.array(values, dtype, copy=True) if copy or (dtype is not None and values.dtype != dtype) else values
 
     def __repr__(self) -> str:
@@ -80,7 +84,14 @@ def load(path: str | os.PathLike) -> Tensors:
 
     A view of the file needs the file: cut it while the view lives, and reading it ends the process.
     """
-    return Tensors(os.fspath(path))
+    return Tensors(_path(path))
+
+
+def _path(path: Any) -> str:
+    text = os.fsdecode(path)
+    if not text.isascii() and "\\udc" in ascii(text):
+        raise ValueError(f"path: {text!r} is no UTF-8")
+    return text
 
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
@@ -89,8 +100,10 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[
     Quantized arrays become codes and scales (NVFP4: the factor of the tensor is rounded to FP32, so that numbers that are
     read back can differ from dequantize() in the last bit). Block-quantised tensors of another file become their numbers.
     """
-    if not isinstance(tensors, Mapping):
+    if not isinstance(tensors, Mapping) or not all(isinstance(name, str) for name in tensors):
         raise TypeError("save: tensors by name are needed, as in {'w': x}")
+    if not all(isinstance(word, str) for pair in (metadata or {}).items() for word in pair):
+        raise TypeError("metadata: texts by name are needed")
     parts: list[tuple[str, np.ndarray, str, list[int]]] = []
     said = dict(metadata or {})
     for name, x in tensors.items():
@@ -98,7 +111,7 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[
             if x.axis not in (-1, x.codes.ndim - 1):
                 raise ValueError(f"{name}: in a file, blocks lie along the last axis, not along axis {x.axis}")
             more, keys = _narrow.block_file_parts(name, list(x.codes.shape), np.ascontiguousarray(x.codes),
-                                                  np.ascontiguousarray(x.scales), x.tensor_scale, x.format)  # fmt: skip
+                                                  np.ascontiguousarray(x.scales), x._kept, x.format)  # fmt: skip
             parts += more
             said.update(keys)
             continue
@@ -110,7 +123,7 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], metadata: Mapping[
         array = g.array if g.array.flags.c_contiguous else dense(g.array)
         if g.format and not g.type:
             said[f"narrow.format.{name}"] = g.format
-        if os.fspath(path).endswith(".npy") and (kind not in _NUMPY or (g.format and not g.type)):
+        if _path(path).endswith(".npy") and (kind not in _NUMPY or (g.format and not g.type)):
             raise ValueError(f"{name}: .npy has no type for {g.format or kind}; .safetensors has")
         parts.append((name, array, kind, list(array.shape)))
-    _narrow.save_file(os.fspath(path), parts, list(said.items()))
+    _narrow.save_file(_path(path), parts, list(said.items()))
