@@ -1,5 +1,6 @@
 """What would be a wrong answer without a word is refused, in one sentence."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -40,6 +41,8 @@ def in_one_place():
     (TypeError, "names are needed", lambda: narrow.scale_trace([1.0], [5])),
     (TypeError, "a name is needed", lambda: narrow.scaler(None)),
     (TypeError, "amax: a number", lambda: narrow.scaler("torch").step(amax="x")),
+    (ValueError, r"K agrees, not of shapes \(8, 32\)", lambda: narrow.matmul(ONES, ONES, model=EIGHT_BITS)),
+    (ValueError, "out_format", lambda: narrow.validate(ONES, ONES.T, np.ones((8, 8), np.uint16))),
     (TypeError, "a: the operand", lambda: narrow.matmul(None, ONES, model=EIGHT_BITS)),
     (TypeError, "a name is needed", lambda: narrow.encode(ONES, 5)),
     (TypeError, "a number is needed", lambda: narrow.histogram([1.0]).lost("e4m3", "a")),
@@ -63,6 +66,7 @@ def test_taken():
     assert narrow.matmul(ONES.astype(np.float64), ONES.T, model="hopper.wgmma.s32.s8.s8")[0, 0] == 32
     by_integer, by_numpy = (narrow.round([0.1], "fp16", rounding="stochastic", random_bits=n) for n in (9, np.int64(9)))
     assert by_integer == by_numpy
+    assert isinstance(narrow.round(ml_dtypes.bfloat16(1.5), "bf16"), ml_dtypes.bfloat16)
     assert narrow.round(torch.nn.Parameter(torch.ones(3)).bfloat16(), "e4m3").tolist() == [1, 1, 1]
 
 

@@ -97,7 +97,7 @@ def _from_numpy(x: np.ndarray, library: str) -> Given:
         return Given(x, DTYPES[name][0], library)
     if name in DTYPES:
         known = name == "float16"
-        return Given(x.view(UINT[x.itemsize]), DTYPES[name][0], library if known or library == "jax" else "ml_dtypes")
+        return Given(x.view(UINT[x.itemsize]), DTYPES[name][0], library if known or library in ("jax", "numpy scalar") else "ml_dtypes")
     if name in INTEGERS:
         return Given(x, "", library)
     raise TypeError(f"an array of {name}: no format holds that; floating numbers, integers and their codes are taken")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -161,10 +162,22 @@ def _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, 
     request.numbers(alpha=alpha, beta=beta)
     request.add("a", a, a_format)
     request.add("b", b, b_format)
+    of_a, of_b = (operand[1].shape for operand in request.operands)
+    if len(of_a) > 1 < len(of_b) and of_a[-1] != of_b[-2]:
+        raise ValueError(f"a and b are matrices whose K agrees, not of shapes {of_a} and {of_b}")
     request.add("c", bias if c is None else c, c_format)
     request.scales("scale_a", scale_a)
     request.scales("scale_b", scale_b)
     return request
+
+
+def _asked(call: Any, *arguments: Any) -> Any:
+    """Calls the program, whose sentences name files and flags, with the names of Python in them."""
+    try:
+        return call(*arguments)
+    except ValueError as error:
+        text = re.sub(r"'?<(\w+)>'?", r"\1", str(error)).replace("d_format", "out_format")
+        raise ValueError(text) from None
 
 
 def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=None, b_format=None, c_format=None, out_format=None,
@@ -190,7 +203,7 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
     b_format = of_b if b_format is None and of_b in _INTEGERS else b_format
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
     request.options(model=model, plan=plan, output=out_format)
-    codes, name = _narrow.matmul(request.operands, request.words, True)
+    codes, name = _asked(_narrow.matmul, request.operands, request.words, True)
     if codes.ndim == 2 and request.is_batch:
         codes = codes[None]
     return _as_numbers(codes, name, request)
@@ -256,7 +269,7 @@ def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=
     if d is None:
         raise TypeError("d: the product is missing")
     request.add("d", d, out_format)
-    return Validation(*_narrow.validate(request.operands, request.words))
+    return Validation(*_asked(_narrow.validate, request.operands, request.words))
 
 
 _UNITS = {"fma": "a chain of FMAs", "muladd": "multiplications and additions in order", "pairwise": "a pairwise sum",
