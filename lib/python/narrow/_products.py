@@ -90,7 +90,8 @@ def _word(x: Any, name: str) -> str:
 
 def _check_held(values: np.ndarray, codes: np.ndarray, format: str) -> None:
     """A product that is said to be of a format is not rounded to it: its bits are what is asked about."""
-    other = (decoded(plan(format), codes, values.dtype) != values) & ~np.isnan(values)
+    held = decoded(plan(format), codes, values.dtype)
+    other = (held != values) & ~(np.isnan(held) & np.isnan(values))
     if other.any():
         at = tuple(int(i) for i in np.argwhere(other)[0])
         raise ValueError(f"d: {values[at]!r} at {at} is no number of {format}")
