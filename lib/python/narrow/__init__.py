@@ -38,6 +38,15 @@ __all__ = [
 Scaler = _narrow.Scaler
 
 
+def __getattr__(name: str) -> Any:
+    """narrow.torch is read when it is asked for: torch takes seconds."""
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module("narrow.torch")
+    raise AttributeError(f"module 'narrow' has no attribute {name!r}")
+
+
 def _command(*words: str) -> Any:
     """The JSON that the program prints."""
     _, out, _ = _narrow.run_command([*words, "--json"])
