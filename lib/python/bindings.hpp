@@ -9,6 +9,7 @@
 
 #include "cli/json_value.hpp"
 #include "narrow/array/histogram.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "options/cast_options.hpp"
 #include "options/format_list.hpp"
@@ -68,6 +69,11 @@ struct Plan {
   FormatCast to;
 };
 
+// How an operand of a product is scaled: whole tensors, or blocks along the sum.
+struct OperandScaling {
+  BlockFormat format;
+};
+
 // The binades of FP32 and what follows from them, beside the extremes that decide the largest scale.
 struct Histogram {
   ExponentHistogram counts;
@@ -102,6 +108,7 @@ void bind_device(nb::module_& m);  // with CUDA
 void bind_products(nb::module_& m);
 void bind_scaling(nb::module_& m);
 void bind_tensors(nb::module_& m);
+void bind_training(nb::module_& m);
 
 }  // namespace narrow::python
 

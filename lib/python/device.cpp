@@ -7,6 +7,7 @@
 #include "bindings.hpp"
 #include "narrow/cuda/gemm.hpp"
 #include "narrow/cuda/launch.cuh"
+#include "narrow/cuda/scale_operand.hpp"
 #include "options/model_choice.hpp"
 #include "tensors/stats_rows.hpp"
 
@@ -164,6 +165,17 @@ bool matmul_at(const std::string& name, const std::string& plan_words, const std
   return true;
 }
 
+void scale_operand_at(const OperandScaling& scaling, Address in, Address out, int bytes, std::size_t rows,
+                      std::size_t cols, bool over_rows, Address decode, int device, Address stream) {
+  const Call call(device);
+  const auto run = [&]<class Out>(Out* to) {
+    scale_operand_on_device(at<const float>(in), to, rows, cols, scaling.format, over_rows, at<float>(decode),
+                            stream_at(stream));
+  };
+  if (bytes == 2) run(at<std::uint16_t>(out));
+  else run(at<float>(out));
+}
+
 }  // namespace
 
 void bind_device(nb::module_& m) {
@@ -174,6 +186,7 @@ void bind_device(nb::module_& m) {
   device.def("statistics", &statistics_at);
   device.def("histogram", &histogram_at);
   device.def("matmul", &matmul_at);
+  device.def("scale_operand", &scale_operand_at);
 }
 
 }  // namespace narrow::python

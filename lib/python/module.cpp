@@ -98,4 +98,5 @@ NB_MODULE(_narrow, m) {
   bind_products(m);
   bind_scaling(m);
   bind_tensors(m);
+  bind_training(m);
 }

@@ -1,5 +1,5 @@
 // The scale of one block: its code, what elements are multiplied by, and what decodes them. Scalar and plain; the array
-// code does the same faster.
+// code does the same faster. constexpr, so that kernels of a GPU call it too.
 //
 //   const BlockFormat f = require_block_format("nvfp4");
 //   const TensorScale of_tensor = tensor_scale(/*amax=*/100.0F, f);
@@ -27,7 +27,7 @@ struct TensorScale {
 inline constexpr float nvfp4_range = 448.0f * 6.0f;
 
 // The factor of a whole tensor, where the format has one.
-inline TensorScale tensor_scale(float amax, const BlockFormat& f) {
+constexpr TensorScale tensor_scale(float amax, const BlockFormat& f) {
   TensorScale t{amax};
   if (f.rule == ScaleRule::te_nvfp4) {
     t.stored = amax;
@@ -55,7 +55,7 @@ struct BlockScale {
 };
 
 // Stored times this decodes an element. te: ((s * amax) * (1 / 2688)), not the inverse of S; torchao: T * s.
-inline float decode_factor(float stored, const TensorScale& t, const BlockFormat& f) noexcept {
+constexpr float decode_factor(float stored, const TensorScale& t, const BlockFormat& f) noexcept {
   if (f.rule == ScaleRule::te_nvfp4) return stored * t.amax * (1 / nvfp4_range);
   if (f.rule == ScaleRule::torchao_nvfp4) return t.stored * stored;
   return stored;
@@ -63,22 +63,22 @@ inline float decode_factor(float stored, const TensorScale& t, const BlockFormat
 
 namespace detail {
 
-inline BlockScale nvfp4_te(float amax, const TensorScale& t) {
+constexpr BlockScale nvfp4_te(float amax, const TensorScale& t) {
   constexpr Cast saturating{.overflow = Overflow::saturate};
   const float s = round_to(amax * (t.encode * (1 / 6.0f)), "e4m3"_fmt, saturating);
   return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
 }
 
 // The clamp starts at the smallest NORMAL value of E4M3, so blocks of zeros and of small values keep 2^-6.
-inline BlockScale nvfp4_torchao(float amax, const TensorScale& t) {
+constexpr BlockScale nvfp4_torchao(float amax, const TensorScale& t) {
   const float wanted = amax / 6.0f / t.stored;
   const float clamped = wanted < 0x1p-6f ? 0x1p-6f : wanted > 448.0f ? 448.0f : wanted;  // NaN stays
   const float s = round_to(clamped, "e4m3"_fmt);
   return {s, t.encode / s};
 }
 
-inline BlockScale from_encode(float encode) { return {1 / encode, encode}; }
-inline BlockScale from_decode(float decode) { return {decode, 1 / decode}; }
+constexpr BlockScale from_encode(float encode) { return {1 / encode, encode}; }
+constexpr BlockScale from_decode(float decode) { return {decode, 1 / decode}; }
 
 }  // namespace detail
 
@@ -90,7 +90,7 @@ struct BlockScaling {
 
   BlockScaling(const BlockFormat& f, const TensorScale& t) : format(f), tensor(t), element(f.element) {}
 
-  BlockScale operator()(float amax) const {
+  constexpr BlockScale operator()(float amax) const {
     switch (format.rule) {
       case ScaleRule::te_nvfp4: return detail::nvfp4_te(amax, tensor);
       case ScaleRule::torchao_nvfp4: return detail::nvfp4_torchao(amax, tensor);
@@ -120,7 +120,7 @@ inline float block_amax_of(std::span<const float> x, ScaleRule rule) noexcept {
 }
 
 // What is cast to the element format. Integers are clamped evenly: MX leaves the lowest code unused.
-inline float scaled_element(float x, float encode, const BlockFormat& f) noexcept {
+constexpr float scaled_element(float x, float encode, const BlockFormat& f) noexcept {
   const float scaled = x * encode;
   if (!f.element.twos_complement) return scaled;
   const auto limit = static_cast<float>(largest(f.element));

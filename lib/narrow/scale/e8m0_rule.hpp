@@ -36,20 +36,20 @@ struct E8m0Element {
 namespace detail {
 
 // floor(log2 x) of a finite x > 0, from its bits: floor(log2f(x)) is one too high just below many powers of two.
-inline int floor_log2(float x) noexcept {
+constexpr int floor_log2(float x) noexcept {
   const std::uint32_t word = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
   return word >= 0x00800000u ? static_cast<int>(word >> 23) - 127 : bit_length(std::uint64_t{word}) - 150;
 }
 
 // A float's exponent field (0 for zero and all subnormals, 1 for 2^-126, ..) less emax is the code of the scale: the
 // bias of both is 127, so floor(log2 x) - emax + 127 = field - emax. Subnormals have codes below 0, that is 0, anyway.
-inline std::uint8_t code_of_field(int field, int emax) noexcept {
+constexpr std::uint8_t code_of_field(int field, int emax) noexcept {
   return static_cast<std::uint8_t>(std::clamp(field - emax, 0, 254));
 }
 
 // The smallest 2^e >= x >= 0 as a code: one more than the field when there is a fraction. Code 0 is 2^-127, a
 // subnormal.
-inline std::uint8_t code_above(float x) noexcept {
+constexpr std::uint8_t code_above(float x) noexcept {
   const std::uint32_t word = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
   const std::uint32_t up = word >= 0x00800000u ? ((word & 0x7FFFFFu) != 0 ? 1u : 0u) : (word > 0x00400000u ? 1u : 0u);
   return static_cast<std::uint8_t>(std::min((word >> 23) + up, 254u));
@@ -66,7 +66,7 @@ inline std::uint8_t code_above(float x) noexcept {
 //                   Inf gives the largest scale
 //   torchao_rceil   the same, but Inf gives NaN
 //   deepgemm        amax (at least 1e-4) / largest element rounded up to a power of two, code 1 to 254
-inline std::uint8_t e8m0_scale(float amax, const E8m0Element& element, ScaleRule rule) noexcept {
+constexpr std::uint8_t e8m0_scale(float amax, const E8m0Element& element, ScaleRule rule) noexcept {
   constexpr std::uint32_t inf_word = 0x7F800000;
   const std::uint32_t word = std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFu;
   const auto field = static_cast<int>(word >> 23);
@@ -92,11 +92,11 @@ inline std::uint8_t e8m0_scale(float amax, const E8m0Element& element, ScaleRule
 
 // 2^(code - 127), NaN for 255; and what elements are multiplied by, 2^(127 - code): both are floats, 2^-127 a
 // subnormal.
-inline float e8m0_value(std::uint8_t code) noexcept {
+constexpr float e8m0_value(std::uint8_t code) noexcept {
   if (code == e8m0_nan) return std::numeric_limits<float>::quiet_NaN();
   return std::bit_cast<float>(code == 0 ? 0x00400000u : static_cast<std::uint32_t>(code) << 23);
 }
-inline float e8m0_inverse(std::uint8_t code) noexcept {
+constexpr float e8m0_inverse(std::uint8_t code) noexcept {
   return code == e8m0_nan ? e8m0_value(code) : e8m0_value(static_cast<std::uint8_t>(254 - code));
 }
 

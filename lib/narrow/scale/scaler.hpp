@@ -83,7 +83,7 @@ concept ScalerDefinition = requires(const P& scaler, const typename P::State& st
 namespace detail {
 
 // (float)x with IEEE's answer also where C++ leaves it open: beyond the largest float it is Inf.
-inline float to_float(double x) noexcept { return in_carrier<float>(x); }
+constexpr float to_float(double x) noexcept { return in_carrier<float>(x); }
 
 // grew or backed_off, unless FP32, in which the loss is scaled, sees 0, Inf or NaN.
 inline ScaleEvent moved(double scale, ScaleEvent event) noexcept {

@@ -26,7 +26,7 @@ constexpr Format hybrid_format(TrainingPass pass) noexcept {
 namespace detail {
 
 // The power of two not above a normal x > 0: the mantissa bits cleared.
-inline float power_of_two_below(float x) noexcept {
+constexpr float power_of_two_below(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFF800000u);
 }
 
@@ -34,7 +34,7 @@ inline float power_of_two_below(float x) noexcept {
 // logarithm rounds to that power's, and the result is above x. torch.log2 on CPU (2.13) is the correctly rounded one
 // for the 129 floats on either side of every power; so is this, as no logarithm of a double is near a rounding
 // boundary.
-inline float power_of_two_by_log2(float x) noexcept {
+constexpr float power_of_two_by_log2(float x) noexcept {
   const auto log2 = static_cast<float>(std::log2(static_cast<double>(x)));
   return std::ldexp(1.0f, static_cast<int>(std::floor(log2)));
 }
@@ -45,7 +45,7 @@ inline constexpr float float_max = std::numeric_limits<float>::max();
 
 // Transformer Engine's rule. An amax of 0, Inf or NaN gives 1. An amax so small that the quotient overflows gives
 // if_infinite: the largest float for current scaling, the largest finite value of the input type for 1x128 blocks.
-inline float te_scale(float amax, float fp8_max, bool power_of_two, float epsilon = 0,
+constexpr float te_scale(float amax, float fp8_max, bool power_of_two, float epsilon = 0,
                       float if_infinite = detail::float_max) {
   if (amax < epsilon) amax = epsilon;
   if (!std::isfinite(amax) || amax == 0) return 1;
@@ -57,7 +57,7 @@ inline float te_scale(float amax, float fp8_max, bool power_of_two, float epsilo
 // torchao's rule: the quotient in double, rounded once to float. Infinite data gives 0, NaN gives NaN. As a power of
 // two
 // (_round_scale_down_to_power_of_2, torchao 0.19) it can lie above the quotient: amax 28 + 2^-19 gives 16, not 8.
-inline float torchao_scale(float amax, float fp8_max, bool power_of_two) {
+constexpr float torchao_scale(float amax, float fp8_max, bool power_of_two) {
   constexpr double least_amax = 1e-12;
   const double wide = static_cast<double>(amax);
   const float scale = detail::to_float(static_cast<double>(fp8_max) / (wide < least_amax ? least_amax : wide));
@@ -66,7 +66,7 @@ inline float torchao_scale(float amax, float fp8_max, bool power_of_two) {
 
 // DeepGEMM's rule gives the decode scale, amax / fp8_max, for amax at least 1e-4; as UE8M0 it is rounded up to a power
 // of two with an exponent field of 1 to 254 (so that a NaN becomes 2^127). Elements are multiplied by its reciprocal.
-inline float deepgemm_decode_scale(float amax, float fp8_max, bool ue8m0) {
+constexpr float deepgemm_decode_scale(float amax, float fp8_max, bool ue8m0) {
   constexpr float least_amax = 1e-4f;
   const float scale = (amax < least_amax ? least_amax : amax) / fp8_max;
   if (!ue8m0) return scale;

@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._emulate import Emulation, emulate, recipes
+
+__all__ = ["Emulation", "emulate", "recipes"]

@@ -1,0 +1,198 @@
+// One kernel for each shape of blocks: runs along a row, runs down a column, tiles, the whole tensor.
+#include "narrow/cuda/cast_lane.cuh"
+#include "narrow/cuda/launch.cuh"
+#include "narrow/cuda/scale_operand.hpp"
+#include "narrow/scale/block_scale.hpp"
+
+namespace narrow {
+
+namespace {
+
+using namespace detail;
+
+constexpr int threads = 256;
+constexpr unsigned infinity = 0x7F800000u;
+
+struct Task {
+  const float* in;
+  std::size_t rows, cols;
+  std::size_t block_rows, block_cols;
+  BlockScaling scaling;
+  LanePlan plan;
+  const unsigned* amax;  // of the whole tensor, where it is needed
+  float* decode;
+  bool counts_nan;
+};
+
+// Bits of |x|, by which magnitudes are ordered; NaN is above all, or not there.
+__device__ unsigned magnitude(float x, bool counts_nan) {
+  const unsigned word = __float_as_uint(x) & 0x7FFFFFFFu;
+  return word > infinity && !counts_nan ? 0 : word;
+}
+
+__noinline__ __device__ float round_general(float x, const LanePlan& p) {
+  return static_cast<float>(decode(encode(x, p.format, p.cast), p.format));
+}
+
+__device__ float element_of(float x, float encode, const Task& task) {
+  const float scaled = scaled_element(x, encode, task.scaling.format);
+  if (task.plan.way == LaneWay::anchor) return round_lane<LaneWay::anchor, true>(scaled, task.plan);
+  if (task.plan.way == LaneWay::field) return round_lane<LaneWay::field, true>(scaled, task.plan);
+  return round_general(scaled, task.plan);
+}
+
+__device__ void put(float* out, float x) { *out = x; }
+__device__ void put(std::uint16_t* out, float x) { *out = static_cast<std::uint16_t>(__float_as_uint(x) >> 16); }
+
+// The scaling with what it knows of the tensor; one thread says what the product is multiplied by.
+__device__ BlockScaling scaling_of(const Task& task) {
+  BlockScaling scaling = task.scaling;
+  if (scaling.format.has_tensor_scale()) scaling.tensor = tensor_scale(__uint_as_float(*task.amax), scaling.format);
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    *task.decode = scaling.format.has_tensor_scale() ? decode_factor(1, scaling.tensor, scaling.format) : 1;
+  return scaling;
+}
+
+__global__ void __launch_bounds__(threads)
+    find_amax(const float* in, std::size_t count, bool counts_nan, unsigned* out) {
+  unsigned most = 0;
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * threads;
+  const std::size_t quads = reinterpret_cast<std::uintptr_t>(in) % sizeof(float4) == 0 ? count / 4 : 0;
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < quads; i += step) {
+    const float4 x = reinterpret_cast<const float4*>(in)[i];
+    most = max(max(max(most, magnitude(x.x, counts_nan)), magnitude(x.y, counts_nan)),
+               max(magnitude(x.z, counts_nan), magnitude(x.w, counts_nan)));
+  }
+  for (std::size_t i = 4 * quads + blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < count; i += step)
+    most = max(most, magnitude(in[i], counts_nan));
+  most = __reduce_max_sync(0xFFFFFFFFu, most);
+  if (threadIdx.x % 32 == 0 && most != 0) atomicMax(out, most);
+}
+
+template <class Out>
+__global__ void __launch_bounds__(threads) whole_tensor(Task task, Out* out) {
+  const float amax = __uint_as_float(*task.amax);
+  BlockScaling scaling = task.scaling;
+  scaling.tensor = tensor_scale(amax, scaling.format);
+  const BlockScale s = scaling(amax);
+  const std::size_t count = task.rows * task.cols, step = static_cast<std::size_t>(gridDim.x) * threads;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *task.decode = s.stored;
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < count; i += step)
+    put(out + i, element_of(task.in[i], s.encode, task));
+}
+
+// A thread has four elements of a row, block_cols / 4 threads of a warp have a block.
+template <class Out>
+__global__ void __launch_bounds__(threads) runs_along_rows(Task task, Out* out) {
+  const BlockScaling scaling = scaling_of(task);
+  const auto lanes = static_cast<unsigned>(task.block_cols / 4);
+  const std::size_t per_row = (task.cols + task.block_cols - 1) / task.block_cols * lanes;
+  const std::size_t at = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x;
+  const std::size_t row = at / per_row, col = at % per_row * 4;
+  const bool is_inside = row < task.rows && col < task.cols;
+  const std::size_t place = row * task.cols + col;
+  float4 x = make_float4(0, 0, 0, 0);
+  if (is_inside) x = *reinterpret_cast<const float4*>(task.in + place);
+  unsigned most = max(max(magnitude(x.x, task.counts_nan), magnitude(x.y, task.counts_nan)),
+                      max(magnitude(x.z, task.counts_nan), magnitude(x.w, task.counts_nan)));
+  for (unsigned d = lanes / 2; d > 0; d /= 2) most = max(most, __shfl_xor_sync(0xFFFFFFFFu, most, d));
+  if (!is_inside) return;
+  const BlockScale s = scaling(__uint_as_float(most));
+  put(out + place, element_of(x.x, s.encode, task) * s.stored);
+  put(out + place + 1, element_of(x.y, s.encode, task) * s.stored);
+  put(out + place + 2, element_of(x.z, s.encode, task) * s.stored);
+  put(out + place + 3, element_of(x.w, s.encode, task) * s.stored);
+}
+
+// A thread has a block of any shape: its elements lie `step` apart. Runs down the columns of neighbours are read
+// together.
+template <class Out>
+__global__ void __launch_bounds__(threads) a_block_a_thread(Task task, Out* out, bool over_rows, std::size_t length) {
+  const BlockScaling scaling = scaling_of(task);
+  const std::size_t outer = over_rows ? task.cols : task.rows, sum = over_rows ? task.rows : task.cols;
+  const std::size_t step = over_rows ? task.cols : 1, line = over_rows ? 1 : task.cols;
+  const std::size_t at = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x;
+  const std::size_t block = at / outer, first = block * length;
+  if (first >= sum) return;
+  const std::size_t start = at % outer * line + first * step, n = min(length, sum - first);
+  unsigned most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = max(most, magnitude(task.in[start + i * step], task.counts_nan));
+  const BlockScale s = scaling(__uint_as_float(most));
+  for (std::size_t i = 0; i < n; ++i)
+    put(out + start + i * step, element_of(task.in[start + i * step], s.encode, task) * s.stored);
+}
+
+template <class Out>
+__global__ void __launch_bounds__(threads) tiles(Task task, Out* out) {
+  const BlockScaling scaling = scaling_of(task);
+  __shared__ unsigned most;
+  const std::size_t wide = (task.cols + task.block_cols - 1) / task.block_cols;
+  const std::size_t top = blockIdx.x / wide * task.block_rows, left = blockIdx.x % wide * task.block_cols;
+  const std::size_t height = min(task.block_rows, task.rows - top), width = min(task.block_cols, task.cols - left);
+  if (threadIdx.x == 0) most = 0;
+  __syncthreads();
+  unsigned mine = 0;
+  for (std::size_t i = threadIdx.x; i < height * width; i += threads)
+    mine = max(mine, magnitude(task.in[(top + i / width) * task.cols + left + i % width], task.counts_nan));
+  atomicMax(&most, mine);
+  __syncthreads();
+  const BlockScale s = scaling(__uint_as_float(most));
+  for (std::size_t i = threadIdx.x; i < height * width; i += threads) {
+    const std::size_t place = (top + i / width) * task.cols + left + i % width;
+    put(out + place, element_of(task.in[place], s.encode, task) * s.stored);
+  }
+}
+
+unsigned grid_of(std::size_t work) { return static_cast<unsigned>((work + threads - 1) / threads); }
+
+template <class Out>
+void launch(const float* in, Out* out, std::size_t rows, std::size_t cols, const BlockFormat& f, bool over_rows,
+            float* amax_and_decode, GpuStream stream) {
+  auto* amax = reinterpret_cast<unsigned*>(amax_and_decode);
+  const std::size_t count = rows * cols;
+  const Task task{in,
+                  rows,
+                  cols,
+                  f.block_rows,
+                  f.block_cols,
+                  BlockScaling(f, {}),
+                  lane_plan(f.element, element_cast(f)),
+                  amax,
+                  amax_and_decode + 1,
+                  takes_nan(f.rule)};
+  constexpr unsigned enough = 132 * 16;  // blocks that fill a GPU
+  if (f.needs_tensor_amax()) {
+    require_cuda(cudaMemsetAsync(amax, 0, sizeof *amax, stream), "clearing an amax");
+    find_amax<<<std::max(1u, std::min(enough, grid_of(count / 4))), threads, 0, stream>>>(in, count, task.counts_nan,
+                                                                                          amax);
+  }
+  const bool is_aligned = cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(in) % sizeof(float4) == 0;
+  const bool is_run = f.block_rows == 1, is_warp = f.block_cols % 4 == 0 && 128 % f.block_cols == 0;
+  if (f.block_rows == 0) {
+    whole_tensor<<<std::max(1u, std::min(enough, grid_of(count))), threads, 0, stream>>>(task, out);
+  } else if (!is_run) {
+    const std::size_t grid = ((rows + f.block_rows - 1) / f.block_rows) * ((cols + f.block_cols - 1) / f.block_cols);
+    tiles<<<std::max(1u, static_cast<unsigned>(grid)), threads, 0, stream>>>(task, out);
+  } else if (!over_rows && is_aligned && is_warp) {
+    const std::size_t lanes = f.block_cols / 4, per_row = (cols + f.block_cols - 1) / f.block_cols * lanes;
+    runs_along_rows<<<std::max(1u, grid_of(rows * per_row)), threads, 0, stream>>>(task, out);
+  } else {
+    const std::size_t sum = over_rows ? rows : cols, outer = over_rows ? cols : rows;
+    const std::size_t blocks = (sum + f.block_cols - 1) / f.block_cols * outer;
+    a_block_a_thread<<<std::max(1u, grid_of(blocks)), threads, 0, stream>>>(task, out, over_rows, f.block_cols);
+  }
+  require_launch("scaling an operand");
+}
+
+}  // namespace
+
+void scale_operand_on_device(const float* in, float* out, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                             bool over_rows, float* amax_and_decode, GpuStream stream) {
+  launch(in, out, rows, cols, format, over_rows, amax_and_decode, stream);
+}
+void scale_operand_on_device(const float* in, std::uint16_t* out, std::size_t rows, std::size_t cols,
+                             const BlockFormat& format, bool over_rows, float* amax_and_decode, GpuStream stream) {
+  launch(in, out, rows, cols, format, over_rows, amax_and_decode, stream);
+}
+
+}  // namespace narrow

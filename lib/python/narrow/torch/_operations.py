@@ -1,0 +1,379 @@
+"""Operations of a model as a policy computes them, forward and backward.
+
+  forward   y  = f(activations, weights)   -> output
+  backward  dx = f'(gradients, weights)    -> input_gradients
+            dw = f'(gradients, activations) -> weight_gradients
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, multiply
+
+
+class Site:
+    """One operation at one place of a model, in one call: its policy, its seeds, what it remembers."""
+
+    def __init__(self, name: str, operation: str, policy: OperationPolicy, seed: Callable[[str], int],
+                 delayed: Callable[[str, Precision], Delayed], saw: Callable[..., None] | None = None) -> None:  # fmt: skip
+        self.name, self.operation, self.policy = name, operation, policy
+        self._seed, self._delayed, self._saw = seed, delayed, saw
+
+    def round(self, x: Tensor, role: str, tensor: str = "") -> Tensor:
+        return getattr(self.policy, role).round(x, lambda: self._seed(f"{tensor}.{role}"))
+
+    def operand(self, x: Tensor, role: str, dim: int, product: str, tensor: str = "") -> Factor:
+        """x as an operand of a product. Where the recipe is watched (Emulation.observer), what it became is shown."""
+        p: Precision = getattr(self.policy, role)
+        x = x.float()
+        state = self._delayed(f"{self.name}{tensor}.{role}", p) if p.scaling == "tensor_delayed" else None
+        factor = p.operand(x, dim, lambda: self._seed(f"{tensor}.{role}.{product}"), state)
+        if self._saw is not None:
+            self._saw(self.name + tensor, self.operation, role, product, x, factor)
+        return factor
+
+    def shown(self, x: Tensor, role: str, product: str, factor: Factor, tensor: str = "") -> Factor:
+        """An operand that serves a second product as it is."""
+        if self._saw is not None:
+            self._saw(self.name + tensor, self.operation, role, product, x, factor)
+        return factor
+
+    def multiply(self, product: str, a: Factor, b: Factor, roles: tuple[str, str]) -> Tensor:
+        formats = tuple(getattr(self.policy, role).format for role in roles)
+        return multiply(self.policy.products[product], a, b, formats)
+
+
+class _Round(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, site: Site, forward: str | None, backward: str | None, tensor: str) -> Tensor:
+        ctx.site, ctx.role, ctx.tensor = site, backward, tensor
+        y = x if forward is None else site.round(x, forward, tensor)
+        return y.view_as(y) if y is x else y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g if ctx.role is None else ctx.site.round(g, ctx.role, ctx.tensor), None, None, None, None
+
+
+def rounded(x: Tensor, site: Site, forward: str | None, backward: str | None, tensor: str = "") -> Tensor:
+    """forward: the role of x on its way in; backward: that of its gradient on the way out."""
+    exact = lambda role: role is None or getattr(site.policy, role).is_exact
+    return x if exact(forward) and exact(backward) else _Round.apply(x, site, forward, backward, tensor)
+
+
+def element_by_element(site: Site, operation: Callable[..., Tensor], x: Tensor) -> Tensor:
+    """An operation without weights: what it takes in, what it gives out, and the same on the way back."""
+    y = operation(rounded(x, site, "activations", "input_gradients"))
+    return rounded(y, site, "output", "gradients")
+
+
+def _bias_gradient(site: Site, g: Tensor, like: Tensor) -> Tensor:
+    """Scaled operands are for products: then the bias sees the gradient as it came."""
+    p: Precision = site.policy.gradients
+    g = g if p.scaling != "none" else site.round(g, "gradients")
+    return site.round(g.sum(0), "weight_gradients", ".bias").to(like.dtype)
+
+
+def _with_bias(site: Site, y: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is not None:
+        inside: Precision = site.policy.arithmetic
+        y = inside.round(y, lambda: 0).add_(site.round(bias.float(), "output", ".bias"))
+        y = inside.round(y, lambda: 0)
+    return site.round(y, "output")
+
+
+class _Linear(torch.autograd.Function):
+    """x: rows x inputs, w: outputs x inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site) -> Tensor:
+        ctx.site, ctx.has_bias = site, bias is not None
+        a, b = site.operand(x, "activations", 1, "forward"), site.operand(w, "weights", 1, "forward")
+        y = site.multiply("forward", a, b, ("activations", "weights"))
+        # Blocks run along the sum: the other direction begins again from the tensor itself.
+        again = [site.policy.activations.is_block, site.policy.weights.is_block]
+        ctx.again, ctx.decodes, ctx.dtypes = again, (a.decode, b.decode), (x.dtype, w.dtype)
+        ctx.save_for_backward(x if again[0] else a.values, w if again[1] else b.values, bias)
+        return _with_bias(site, y, bias).to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        site: Site = ctx.site
+        x, w, bias = ctx.saved_tensors
+        g = g.float()
+
+        def other(kept: Tensor, i: int, role: str, product: str) -> Factor:
+            if ctx.again[i]:
+                return site.operand(kept, role, 0, product)
+            return site.shown(kept, role, product, Factor(kept, ctx.decodes[i]))
+
+        dx = dw = db = None
+        twice = site.policy.gradients.is_block
+        across = site.operand(g, "gradients", 1, "dgrad") if ctx.needs_input_grad[0] or not twice else None
+        if ctx.needs_input_grad[0]:
+            dx = site.multiply("dgrad", across, other(w, 1, "weights", "dgrad").turned(), ("gradients", "weights"))
+            dx = site.round(dx, "input_gradients").to(ctx.dtypes[0])
+        if ctx.needs_input_grad[1]:
+            down = site.operand(g, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)
+            dw = site.multiply("wgrad", down.turned(), other(x, 0, "activations", "wgrad").turned(), ("gradients", "activations"))
+            dw = site.round(dw, "weight_gradients").to(ctx.dtypes[1])
+        if ctx.has_bias and ctx.needs_input_grad[2]:
+            db = _bias_gradient(site, g, bias)
+        return dx, dw, db, None
+
+
+def linear(site: Site, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    flat = x.reshape(-1, x.shape[-1])
+    return _Linear.apply(flat, w, bias, site).reshape(*x.shape[:-1], w.shape[0])
+
+
+class _Pairs(torch.autograd.Function):
+    """Many small products a b^T of two activations: batch x m x k and batch x n x k. Nothing here is scaled in blocks."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, site: Site, names: tuple[str, str]) -> Tensor:
+        ctx.site, ctx.names, ctx.dtypes = site, names, (a.dtype, b.dtype)
+        p, q = (site.operand(t, "activations", -1, "forward", name) for t, name in zip((a, b), names))
+        ctx.decodes = p.decode, q.decode
+        ctx.save_for_backward(p.values, q.values)
+        y = site.multiply("forward", p, q, ("activations", "activations"))
+        return site.round(y, "output").to(a.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        site: Site = ctx.site
+        p, q = (Factor(t, decode) for t, decode in zip(ctx.saved_tensors, ctx.decodes))
+        d = site.operand(g, "gradients", -1, "dgrad")
+        da = db = None
+        if ctx.needs_input_grad[0]:
+            q = site.shown(q.values, "activations", "dgrad", q, ctx.names[1])
+            da = site.multiply("dgrad", d, q.turned(), ("gradients", "activations"))
+            da = site.round(da, "input_gradients", ctx.names[0]).to(ctx.dtypes[0])
+        if ctx.needs_input_grad[1]:
+            d = site.shown(g, "gradients", "wgrad", d)
+            p = site.shown(p.values, "activations", "wgrad", p, ctx.names[0])
+            db = site.multiply("wgrad", d.turned(), p.turned(), ("gradients", "activations"))
+            db = site.round(db, "input_gradients", ctx.names[1]).to(ctx.dtypes[1])
+        return da, db, None, None
+
+
+def matmul(site: Site, a: Tensor, b: Tensor, names: tuple[str, str] = (".left", ".right")) -> Tensor:
+    """torch.matmul of two activations."""
+    if a.ndim == 1:
+        return matmul(site, a[None], b, names)[..., 0, :]
+    if b.ndim == 1:
+        return matmul(site, a, b[:, None], names)[..., 0]
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    left = a.expand(*batch, m, k).reshape(-1, m, k)
+    right = b.transpose(-1, -2).expand(*batch, n, k).reshape(-1, n, k)
+    return _Pairs.apply(left, right, site, names).reshape(*batch, m, n)
+
+
+class _Convolution(torch.autograd.Function):
+    """Operands are scaled as whole tensors, so that a window holds the numbers that the tensor holds."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site, how: tuple) -> Tensor:
+        a, b = site.operand(x, "activations", -1, "forward"), site.operand(w, "weights", -1, "forward")
+        ctx.site, ctx.how, ctx.has_bias, ctx.dtypes = site, how, bias is not None, (x.dtype, w.dtype)
+        ctx.decodes = a.decode, b.decode
+        ctx.save_for_backward(a.values, b.values, bias)
+        y = _convolve(a, b, how)
+        ctx.places = y.ndim - 2
+        if bias is not None:
+            y = _with_bias(site, y.movedim(1, -1), bias).movedim(-1, 1)
+        else:
+            y = site.round(y, "output")
+        return y.to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        site: Site = ctx.site
+        x, w, bias = ctx.saved_tensors
+        g = g.float()
+        d = site.operand(g, "gradients", -1, "dgrad")
+        stride, padding, dilation, groups = ctx.how
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], False]
+        dx, dw, _ = torch.ops.aten.convolution_backward(
+            d.values.float(), x.float(), w.float(), None, stride, padding, dilation, False, [0] * ctx.places, groups, wanted
+        )
+        if dx is not None:
+            site.shown(w, "weights", "dgrad", Factor(w, ctx.decodes[1]))
+            dx = site.round(decoded(dx, d.decode, ctx.decodes[1]), "input_gradients").to(ctx.dtypes[0])
+        if dw is not None:
+            site.shown(g, "gradients", "wgrad", d)
+            site.shown(x, "activations", "wgrad", Factor(x, ctx.decodes[0]))
+            dw = site.round(decoded(dw, d.decode, ctx.decodes[0]), "weight_gradients").to(ctx.dtypes[1])
+        db = None
+        if ctx.has_bias and ctx.needs_input_grad[2]:
+            db = _bias_gradient(site, g.movedim(1, -1).reshape(-1, g.shape[1]), bias)
+        return dx, dw, db, None, None
+
+
+def _convolve(a: Factor, b: Factor, how: tuple) -> Tensor:
+    stride, padding, dilation, groups = how
+    places = a.values.ndim - 2
+    y = torch.convolution(a.values.float(), b.values.float(), None, stride, padding, dilation, False, [0] * places, groups)
+    return decoded(y, a.decode, b.decode)
+
+
+def convolution(site: Site, x: Tensor, w: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    places = w.ndim - 2
+    if any(getattr(site.policy, role).is_block for role in ("activations", "weights", "gradients")):
+        raise NotImplementedError(f"{site.name}: a convolution whose operands are scaled in blocks; give it another recipe "
+                                  "by layers={...}, or none")  # fmt: skip
+    if any(p["accumulation"] != "native" for p in site.policy.products.values()):
+        raise NotImplementedError(f"{site.name}: a convolution summed as a tensor core; give it another recipe by layers={{...}}")
+    each = lambda v: [v] * places if isinstance(v, int) else list(v)
+    if isinstance(padding, str):
+        if padding == "same":
+            total = [d * (k - 1) for d, k in zip(each(dilation), w.shape[2:])]
+            x = F.pad(x, [side for t in reversed(total) for side in (t // 2, t - t // 2)])
+        padding = 0
+    is_single = x.ndim == places + 1
+    how = (each(stride), each(padding), each(dilation), groups)
+    y = _Convolution.apply(x[None] if is_single else x, w, bias, site, how)
+    return y[0] if is_single else y
+
+
+def _sum(x: Tensor, inside: Callable[[Tensor], Tensor]) -> Tensor:
+    """Over the last dimension as the trainer adds: term i joins sum i mod 8, and the eight are joined as a tree."""
+    x = F.pad(x, (0, -x.shape[-1] % 8))
+    total = torch.zeros_like(x[..., :8])
+    for i in range(0, x.shape[-1], 8):
+        total = inside(total + x[..., i : i + 8])
+    while total.shape[-1] > 1:
+        half = total.shape[-1] // 2
+        total = inside(total[..., :half] + total[..., half:])
+    return total
+
+
+class _RoundedSoftmax(torch.autograd.Function):
+    """Every operation inside is rounded, backward as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, inside: Callable[[Tensor], Tensor]) -> Tensor:
+        largest = x.amax(-1, keepdim=True)
+        e = inside(torch.exp(inside(x - torch.where(largest.isfinite(), largest, torch.zeros_like(largest)))))
+        y = inside(e / _sum(e, inside))
+        ctx.inside = inside
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        (y,), r = ctx.saved_tensors, ctx.inside
+        mean = _sum(r(y * g), r)
+        return r(y * r(g - mean)), None
+
+
+class _RoundedNorm(torch.autograd.Function):
+    """x - mean (not for RMS), over its deviation; every operation inside is rounded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, epsilon: float, centred: bool, r: Callable[[Tensor], Tensor]) -> Tensor:
+        n = x.shape[-1]
+        d = r(x - r(_sum(x, r) / n)) if centred else x
+        inverse = r(1 / r(torch.sqrt(r(r(_sum(r(d * d), r) / n) + epsilon))))
+        h = r(d * inverse)
+        ctx.r, ctx.centred = r, centred
+        ctx.save_for_backward(h, inverse)
+        return h
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, e: Tensor) -> Any:
+        (h, inverse), r, n = ctx.saved_tensors, ctx.r, e.shape[-1]
+        mean = r(_sum(e, r) / n) if ctx.centred else 0
+        slope = r(_sum(r(e * h), r) / n)
+        return r(inverse * r(r(e - mean) - r(h * slope))), None, None, None
+
+
+def _inside(site: Site) -> Callable[[Tensor], Tensor] | None:
+    p: Precision = site.policy.arithmetic
+    return None if p.is_exact else lambda x: p.round(x, lambda: 0)
+
+
+def softmax(site: Site, x: Tensor, dim: int) -> Tensor:
+    inside = _inside(site)
+
+    def plain(x: Tensor) -> Tensor:
+        if inside is None:
+            return torch.softmax(x.float(), dim).to(x.dtype)
+        return _RoundedSoftmax.apply(x.float().movedim(dim, -1), inside).movedim(-1, dim).to(x.dtype)
+
+    # -inf is a mask, which no format takes away.
+    taken = rounded(x, site, "activations", "input_gradients")
+    if taken is not x:
+        taken = torch.where(x == -math.inf, x, taken)
+    return rounded(plain(taken), site, "output", "gradients")
+
+
+def norm(site: Site, x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float, dims: int, centred: bool) -> Tensor:
+    """LayerNorm and RMSNorm over the last dims dimensions."""
+    inside = _inside(site)
+    weight, bias = (None if t is None else rounded(t, site, "weights", "weight_gradients", name)
+                    for t, name in ((weight, ""), (bias, ".bias")))  # fmt: skip
+    x = rounded(x, site, "activations", "input_gradients")
+    shape = x.shape[x.ndim - dims :]
+    if inside is None:
+        wide = [None if t is None else t.float() for t in (weight, bias)]
+        y = F.layer_norm(x.float(), shape, *wide, epsilon) if centred else F.rms_norm(x.float(), shape, wide[0], epsilon)
+    else:
+        y = _RoundedNorm.apply(x.float().flatten(-dims), epsilon, centred, inside).reshape(x.shape)
+        y = y if weight is None else _RoundResult.apply(y * weight, inside)
+        y = y if bias is None else _RoundResult.apply(y + bias, inside)
+    return rounded(y.to(x.dtype), site, "output", "gradients")
+
+
+class _RoundResult(torch.autograd.Function):
+    """Both ways by one function."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, r: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.r = r
+        return r(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return ctx.r(g), None
+
+
+def inside_rounded(site: Site, operation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The operation in FP32, its result rounded once where the policy rounds what is inside."""
+    inside = _inside(site)
+    if inside is None:
+        return lambda x: operation(x.float()).to(x.dtype)
+    return lambda x: _RoundResult.apply(operation(x.float()), inside).to(x.dtype)
+
+
+def attention(scores: Site, scale_site: Site, softmax_site: Site, context: Site, q: Tensor, k: Tensor, v: Tensor,
+              mask: Tensor | None, dropout: float, is_causal: bool, scale: float | None) -> Tensor:  # fmt: skip
+    """softmax(q k^T / sqrt(d)) v, each part by its own policy."""
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    s = matmul(scores, q, k.transpose(-1, -2), (".queries", ".keys"))
+    s = element_by_element(scale_site, inside_rounded(scale_site, lambda x: x * factor), s)
+    if is_causal:
+        seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril()
+        s = s.masked_fill(~seen, -math.inf)
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else s + mask
+    p = softmax(softmax_site, s, -1)
+    if dropout > 0:
+        p = F.dropout(p, dropout)
+    return matmul(context, p, v, (".softmax", ".values"))

@@ -1,0 +1,80 @@
+// Recipes of the trainer as JSON, and operands of products as their policies scale them.
+#include "bindings.hpp"
+#include "narrow/format/decode.hpp"
+#include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/quantise.hpp"
+#include "narrow/train/policy/recipe.hpp"
+#include "narrow/train/policy/recipe_words.hpp"
+
+namespace narrow::python {
+namespace {
+
+// A name, a file, or the JSON itself.
+std::string recipe_json(const std::string& text) {
+  const bool is_json = text.find('{') != std::string::npos;
+  return train::recipe_json(is_json ? train::parse_recipe(text, "recipe") : train::require_recipe(text));
+}
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const train::RecipeRow& row : train::recipe_table()) names.emplace_back(row.name);
+  return names;
+}
+
+OperandScaling make_scaling(const std::string& format, const std::string& scaling, const Word& rule) {
+  train::Precision p{.format = app::choose_format(format).format};
+  p.scaling = static_cast<train::Scaling>(train::choose("scaling", "scaling", scaling, train::scaling_names));
+  if (rule) p.rule = train::require_scale_rule("rule", *rule);
+  return {block_format_of(p)};
+}
+
+// Whether element times scale has at most the 8 significant bits of BF16: whole tensors keep their scale apart, powers
+// of two add none, an E4M3 scale has four and an E2M1 element two.
+bool fits_bf16(const OperandScaling& s) {
+  const BlockFormat& f = s.format;
+  if (f.block_rows == 0 || f.scale == "e8m0"_fmt) return true;
+  switch (f.rule) {
+    case ScaleRule::te_nvfp4:
+    case ScaleRule::torchao_nvfp4: return f.element.mantissa_bits <= 3;
+    case ScaleRule::te_block:
+    case ScaleRule::te_current_pow2:
+    case ScaleRule::torchao_fp8_pow2:
+    case ScaleRule::deepgemm_ue8m0: return true;
+    default: return false;
+  }
+}
+
+// out: elements times the scales of their blocks (whole tensors: the elements). Returns what a product is multiplied by
+// afterwards: the scale or the factor of the whole tensor.
+float scale_operand(const OperandScaling& scaling, const InArray& x, const OutArray& out) {
+  if (x.kind() != 'f' || out.kind() != 'f' || x.ndim() != 2 || !is_dense(x) || !is_dense(out) || x.size() != out.size())
+    throw Error("float32 matrices of one shape without gaps are needed here");
+  const BlockFormat& f = scaling.format;
+  const std::span<const float> data(static_cast<const float*>(x.data()), x.size());
+  nb::gil_scoped_release release;
+  const Quantised q = quantise(data, x.shape(0), x.shape(1), f);
+  std::array<float, 256> values{};
+  for (std::size_t code = 0; code < (std::size_t{1} << f.element.width()); ++code)
+    values[code] = static_cast<float>(decode(code, f.element));
+  auto* to = static_cast<float*>(out.data());
+  if (f.block_rows == 0) {
+    for (const std::uint8_t code : q.codes) *to++ = values[code];
+    return q.scales.empty() ? 1 : q.scales[0];
+  }
+  const std::size_t wide = grid_cols(f, q.cols);
+  for (std::size_t i = 0; i < q.codes.size(); ++i)
+    *to++ = values[q.codes[i]] * q.scales[i / q.cols / f.block_rows * wide + i % q.cols / f.block_cols];
+  return f.has_tensor_scale() ? decode_factor(1, tensor_scale(tensor_amax(data, f), f), f) : 1;
+}
+
+}  // namespace
+
+void bind_training(nb::module_& m) {
+  m.def("recipe_json", &recipe_json);
+  m.def("recipe_names", &recipe_names);
+  nb::class_<OperandScaling>(m, "OperandScaling").def_prop_ro("fits_bf16", &fits_bf16);
+  m.def("operand_scaling", &make_scaling, nb::arg("format"), nb::arg("scaling"), nb::arg("rule") = nb::none());
+  m.def("scale_operand", &scale_operand);
+}
+
+}  // namespace narrow::python

@@ -1,0 +1,373 @@
+"""narrow.torch.emulate against the definitions of its recipes: numpy, ml_dtypes' casts, sums in double."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import narrow
+
+torch = pytest.importorskip("torch")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+nn, F = torch.nn, torch.nn.functional
+
+KINDS = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "int8": 127.0}
+
+
+def cast(x, format):
+    """To nearest even, by ml_dtypes; tf32 by its 10 bits, int8 by rint."""
+    x = np.asarray(x, np.float32)
+    if format == "fp32":
+        return x
+    if format == "tf32":
+        words = x.view(np.uint32).astype(np.uint64)
+        return ((words + 0xFFF + (words >> 13 & 1)) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+    if format == "int8":
+        return np.clip(np.rint(x), -127, 127).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return x.astype(KINDS[format]).astype(np.float32)
+
+
+def saturated(x, format):
+    return cast(np.clip(x, -LARGEST[format], LARGEST[format]), format)
+
+
+def in_blocks(x, rows, cols, scale_of, format):
+    """Elements times scales, in tiles that may be cut at the edges."""
+    out = np.empty_like(x)
+    for i in range(0, x.shape[0], rows):
+        for j in range(0, x.shape[1], cols):
+            tile = x[i : i + rows, j : j + cols]
+            scale = np.float32(scale_of(np.abs(tile).max(initial=0)))
+            out[i : i + rows, j : j + cols] = saturated(tile * np.float32(1 / scale), format) * scale
+    return out
+
+
+def mx_scale(amax):
+    return 2.0 ** (math.floor(math.log2(amax)) - 8) if amax else 2.0**-127
+
+
+def block_scale(amax):
+    return 1 / 2.0 ** math.floor(math.log2(np.float32(448) / np.float32(amax))) if amax else 1.0
+
+
+def operand(x, spec, dim):
+    """(values, factor) of a matrix whose product sums over dim, from the words of the recipe's JSON."""
+    spec = {"format": spec} if isinstance(spec, str) else spec
+    format, scaling = spec["format"], spec.get("scaling", "none")
+    if scaling == "none":
+        return (saturated if spec.get("overflow") == "saturate" else cast)(x, format), np.float32(1)
+    if scaling == "tensor_current":
+        amax = np.abs(x).max(initial=0)
+        scale = np.float32(LARGEST[format]) / np.float32(amax) if amax else np.float32(1)
+        return saturated(x * scale, format), np.float32(1) / scale
+    matrix = x if dim == 1 else x.T
+    if scaling == "mx":
+        out = in_blocks(matrix, 1, 32, mx_scale, format)
+    else:
+        out = in_blocks(matrix, 1 if scaling == "block_1x128" else 128, 128, block_scale, format)
+    return out if dim == 1 else out.T, np.float32(1)
+
+
+def recipe(name):
+    return json.loads(narrow._narrow.recipe_json(name))
+
+
+def dyadic(rng, *shape):
+    """Few significant bits around one, and the largest is 7/8: scales are powers of two, sums are exact in any order."""
+    x = rng.integers(-6, 7, shape).astype(np.float32) / 8
+    x.flat[0] = 7 / 8
+    return x
+
+
+class Seen:
+    """What the emulation gave to its products."""
+
+    def __init__(self, model):
+        self.rows = {}
+        model.narrow_emulation.observer = self
+
+    def __call__(self, place, operation, role, product, x, factor):
+        decode = 1.0 if factor.decode is None else float(factor.decode)
+        self.rows[place, operation, role, product] = (x.detach().numpy().copy(), factor.values.detach().float().numpy(), decode)
+
+
+RECIPES = ["tf32", "bf16-amp", "fp16-amp", "bf16-pure", "fp16-pure", "fp8-current", "fp8-block", "mxfp8", "fp8-noscale", "int8",
+           "fp8-current-logits"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("layer", ["linear", "logits"])
+def test_operands_and_gradients_of_a_linear_are_those_of_the_recipe(name, layer):
+    rng = np.random.default_rng(1)
+    x, w, b, g = dyadic(rng, 40, 160), dyadic(rng, 24, 160), dyadic(rng, 24), dyadic(rng, 40, 24)
+    model = nn.Linear(160, 24)
+    with torch.no_grad():
+        model.weight.copy_(torch.from_numpy(w)), model.bias.copy_(torch.from_numpy(b))
+    model = nn.Sequential(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        narrow.torch.emulate(model, name, logits="0" if layer == "logits" else None)
+    seen, spec = Seen(model), recipe(name)["operations"][layer]
+    t = torch.from_numpy(x).requires_grad_()
+    y = model(t)
+    y.backward(torch.from_numpy(g))
+    form = lambda role: spec[role] if isinstance(spec[role], str) else spec[role]["format"]
+    wanted = {("activations", "forward"): (x, 1), ("weights", "forward"): (w, 1), ("gradients", "dgrad"): (g, 1),
+              ("weights", "dgrad"): (w, 0), ("gradients", "wgrad"): (g, 0), ("activations", "wgrad"): (x, 0)}  # fmt: skip
+    values = {}
+    for (role, product), (data, dim) in wanted.items():
+        expected, factor = operand(data, spec[role], dim)
+        _, found, decode = seen.rows["0", layer, role, product]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{role} of {product}")
+        assert decode == factor
+        values[role, product] = expected.astype(np.float64), factor
+    (a, fa), (w0, fw) = values["activations", "forward"], values["weights", "forward"]
+    bias = cast(b, form("output"))
+    np.testing.assert_array_equal(y.detach().numpy(), cast(np.float32(a @ w0.T) * (fa * fw) + bias, form("output")))
+    (d, fd), (w1, _) = values["gradients", "dgrad"], values["weights", "dgrad"]
+    np.testing.assert_array_equal(t.grad.numpy(), cast(np.float32(d @ w1) * (fd * fw), form("input_gradients")))
+    (d, _), (a, _) = values["gradients", "wgrad"], values["activations", "wgrad"]
+    dw = np.float32(d.T @ a) * (fd * fa)
+    np.testing.assert_array_equal(model[0].weight.grad.numpy(), cast(dw, form("weight_gradients")))
+    summed = g if "scaling" in spec["gradients"] else operand(g, spec["gradients"], 1)[0]
+    np.testing.assert_array_equal(model[0].bias.grad.numpy(), cast(summed.astype(np.float64).sum(0), form("weight_gradients")))
+
+
+@pytest.mark.parametrize("name", ["tf32", "bf16-amp", "fp16-amp", "fp8-current", "int8", "fp8-noscale"])
+@pytest.mark.parametrize("places", [1, 2, 3])
+def test_convolutions_take_the_operands_of_the_recipe(name, places):
+    rng = np.random.default_rng(2)
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[places - 1]
+    layer = kind(4, 6, 3, stride=2, padding=1)
+    x, w = dyadic(rng, 2, 4, *[5] * places), dyadic(rng, *layer.weight.shape)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(w)), layer.bias.zero_()
+    model = narrow.torch.emulate(nn.Sequential(layer), name)
+    seen, spec = Seen(model), recipe(name)["operations"]["convolution"]
+    t = torch.from_numpy(x).requires_grad_()
+    y = model(t)
+    g = dyadic(rng, *y.shape)
+    y.backward(torch.from_numpy(g))
+    flat = lambda a: a.reshape(1, -1)
+    q = {}
+    for role, data, products in (("activations", x, ("forward", "wgrad")), ("weights", w, ("forward", "dgrad")),
+                                 ("gradients", g, ("dgrad", "wgrad"))):  # fmt: skip
+        values, factor = operand(flat(data), spec[role], 1)
+        for product in products:
+            _, found, decode = seen.rows["0", "convolution", role, product]
+            np.testing.assert_array_equal(flat(found), values)
+            assert decode == factor
+        q[role] = torch.from_numpy(values.astype(np.float64).reshape(data.shape)), factor
+    form = lambda role: spec[role] if isinstance(spec[role], str) else spec[role]["format"]
+    function = (F.conv1d, F.conv2d, F.conv3d)[places - 1]
+    (a, fa), (b, fb), (d, fd) = (q[role] for role in ("activations", "weights", "gradients"))
+    out = function(a.requires_grad_(), b.requires_grad_(), None, 2, 1)
+    out.backward(d)
+    single = lambda t, factor, role: cast(t.detach().numpy().astype(np.float32) * factor, form(role))
+    np.testing.assert_array_equal(y.detach().numpy(), single(out, fa * fb, "output"))
+    np.testing.assert_array_equal(t.grad.numpy(), single(a.grad, fd * fb, "input_gradients"))
+    np.testing.assert_array_equal(layer.weight.grad.numpy(), single(b.grad, fd * fa, "weight_gradients"))
+
+
+class Products(nn.Module):
+    """Attention written out, by one of torch's ways to say it."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+
+    def forward(self, q, k, v):
+        if self.way == "sdpa":
+            return F.scaled_dot_product_attention(q, k, v)
+        if self.way == "matmul":
+            s = q @ k.transpose(-1, -2)
+            return torch.softmax(s / math.sqrt(q.shape[-1]), -1) @ v
+        if self.way == "bmm":
+            s = torch.bmm(q, k.transpose(-1, -2))
+            return torch.bmm((s / math.sqrt(q.shape[-1])).softmax(-1), v)
+        s = torch.einsum("bid,bjd->bij", q, k)
+        return torch.einsum("bij,bjd->bid", F.softmax(s / math.sqrt(q.shape[-1]), -1), v)
+
+
+@pytest.mark.parametrize("name", ["tf32", "bf16-amp", "fp16-amp", "fp8-current", "bf16-pure"])
+@pytest.mark.parametrize("way", ["sdpa", "matmul", "bmm", "einsum"])
+def test_attention_takes_the_operands_of_the_recipe_in_both_of_its_products(name, way):
+    rng = np.random.default_rng(3)
+    q, k, v = (torch.from_numpy(rng.standard_normal((2, 5, 4)).astype(np.float32)).requires_grad_() for _ in range(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = narrow.torch.emulate(Products(way), name)
+    seen, spec = Seen(model), recipe(name)["operations"]
+    y = model(q, k, v)
+    y.sum().backward()
+    operations = {row[1] for row in seen.rows}
+    assert operations == {"scores", "context"}
+    for (place, operation, role, product), (x, found, decode) in seen.rows.items():
+        if x is found or (role == "activations" and product != "forward"):
+            continue
+        expected, factor = operand(x.reshape(1, -1), spec[operation][role], 1)
+        np.testing.assert_array_equal(found.reshape(1, -1), expected, err_msg=f"{place} {role} {product}")
+        assert decode == factor
+    format = spec["context"]["output"]
+    np.testing.assert_array_equal(y.detach().numpy(), cast(y.detach().numpy(), format))
+    if format == "fp32":  # tf32 rounds operands only
+        return
+    np.testing.assert_array_equal(q.grad.numpy(), cast(q.grad.numpy(), spec["scores"]["input_gradients"]))
+
+
+def test_an_exact_recipe_changes_no_bit():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    x = torch.randn(2, 5, 16)
+    before = layer(x)
+    before.sum().backward()
+    grads = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    narrow.torch.emulate(layer, "fp32")
+    after = layer(x)
+    after.sum().backward()
+    assert torch.equal(before, after) and all(torch.equal(a, p.grad) for a, p in zip(grads, layer.parameters()))
+    assert layer.narrow_emulation.covered == {}
+
+
+@pytest.mark.parametrize("name", [n for n in narrow._narrow.recipe_names() if n not in ("mxfp8", "fp8-block")] + ["mxfp8", "fp8-block"])
+def test_every_recipe_trains_a_stock_encoder_and_covers_its_products(name):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Linear(16, 4))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    narrow.torch.emulate(model, name, optimizer=optimizer)
+    x, target = torch.randn(4, 5, 16), torch.randint(4, (4, 5))
+    for _ in range(2):
+        optimizer.zero_grad()
+        with model.narrow_emulation:
+            loss = F.cross_entropy(model(x).flatten(0, 1), target.flatten())
+        loss.backward()
+        optimizer.step()
+        assert math.isfinite(loss.item())
+    policy = recipe(name)
+    exact = lambda o: all(v == "fp32" for v in policy["operations"][o].values() if isinstance(v, str)) and not any(
+        isinstance(v, dict) and "format" in v for v in policy["operations"][o].values()
+    )
+    covered = {row.split(": ")[1] for row in model.narrow_emulation.covered}
+    for operation in ("linear", "scores", "context", "logits", "softmax", "norm", "residual", "activation", "loss"):
+        assert (operation in covered) == (not exact(operation)), operation
+    for role, tensors in (("parameters", list(model.parameters())),
+                          ("optimiser_state", [s["exp_avg"] for s in optimizer.state.values()])):  # fmt: skip
+        format = policy["training"][role]
+        format = format if isinstance(format, str) else format["format"]
+        for t in tensors:
+            np.testing.assert_array_equal(t.detach().numpy(), cast(t.detach().numpy(), format))
+
+
+def test_hopper_products_are_those_of_the_model_bit_for_bit():
+    torch.manual_seed(0)
+    x, g = torch.randn(20, 48, requires_grad=True), torch.randn(20, 12)
+    model = narrow.torch.emulate(nn.Sequential(nn.Linear(48, 12, bias=False)), "fp8-current", products="hopper.wgmma", logits=None)
+    y = model(x)
+    y.backward(g)
+    w = model[0].weight.detach().numpy()
+    qx, sx = operand(x.detach().numpy(), {"format": "e4m3", "scaling": "tensor_current"}, 1)
+    qw, sw = operand(w, {"format": "e4m3", "scaling": "tensor_current"}, 1)
+    qg, sg = operand(g.numpy(), {"format": "e5m2", "scaling": "tensor_current"}, 1)
+    one = narrow.matmul(qx, qw.T, model="hopper.wgmma.f32.e4m3.e4m3", scale_a=float(sx), scale_b=float(sw))
+    np.testing.assert_array_equal(y.detach().numpy(), cast(one, "bf16"))
+    two = narrow.matmul(qg, qw, model="hopper.wgmma.f32.e5m2.e4m3", plan="promote:128", scale_a=float(sg), scale_b=float(sw))
+    np.testing.assert_array_equal(x.grad.numpy(), cast(two, "bf16"))
+    three = narrow.matmul(qg.T, qx, model="hopper.wgmma.f32.e5m2.e4m3", plan="promote:128", scale_a=float(sg), scale_b=float(sx))
+    np.testing.assert_array_equal(model[0].weight.grad.numpy(), cast(three, "bf16"))
+
+
+def test_delayed_scales_follow_the_amaxes_of_the_steps_before():
+    model = narrow.torch.emulate(nn.Sequential(nn.Linear(8, 4, bias=False)), "fp8-delayed", logits=None)
+    seen, scaler = Seen(model), narrow.scaler("te-delayed", fp8_max=448.0)
+    for amax in (3.0, 40.0, 5.0):
+        model(torch.full((2, 8), amax)).sum().backward()
+        x, values, decode = seen.rows["0", "linear", "activations", "forward"]
+        scale = np.float32(scaler.scale)
+        np.testing.assert_array_equal(values, saturated(x * scale, "e4m3"))
+        assert decode == np.float32(1) / scale
+        scaler.step(amax=amax)
+    assert scaler.scale == np.float32(448) / np.float32(40)
+
+
+def test_layers_have_recipes_of_their_own():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+    narrow.torch.emulate(model, "fp8-current", layers={"^0$": None, "^1$": "mxfp8"}, logits=None)
+    model(torch.randn(3, 8))
+    assert model.narrow_emulation.covered == {"1: linear": "mxfp8", "2: linear": "fp8-current"}
+
+
+def test_checkpointing_gives_the_bits_of_training_without_it():
+    from torch.utils.checkpoint import checkpoint
+
+    def run(again):
+        torch.manual_seed(0)
+        block = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+        own = {"base": "fp8-current", "operations": {"activation": {"output": {"format": "e4m3", "rounding": "stochastic"}}}}
+        model = narrow.torch.emulate(nn.Sequential(block), own, logits=None)
+        x = torch.randn(4, 16, requires_grad=True)
+        y = checkpoint(block, x, use_reentrant=False) if again else block(x)
+        y.sum().backward()
+        return [x.grad, *(p.grad for p in model.parameters())]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(False), run(True)))
+
+
+def test_kahan_keeps_what_bf16_parameters_lose():
+    def run(name):
+        model = nn.Linear(1, 1, bias=False)
+        with torch.no_grad():
+            model.weight.fill_(1.0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=2.0**-10)
+        narrow.torch.emulate(model, name, optimizer=optimizer)
+        for _ in range(64):
+            optimizer.zero_grad()
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+        return model.weight.item()
+
+    assert run("bf16-pure") == 1.0  # 2^-10 is below half a last place of 1 in BF16
+    assert run("bf16-pure-kahan") == 1 - 64 * 2.0**-10
+
+
+def test_remove_gives_the_model_back():
+    torch.manual_seed(0)
+    model, x = nn.Linear(8, 4), torch.randn(3, 8)
+    plain = model(x)
+    assert not torch.equal(plain, narrow.torch.emulate(model, "bf16-amp")(x))
+    assert model.narrow_emulation.remove() is model
+    assert torch.equal(plain, model(x)) and not hasattr(model, "narrow_emulation")
+    assert not model._forward_hooks and not model._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda m: narrow.torch.emulate(m, "fp9"), "fp9"),
+        (lambda m: narrow.torch.emulate(3, "fp32"), "^model: a torch.nn.Module is needed, not int$"),
+        (lambda m: narrow.torch.emulate(m, "fp32", layers={"(": None}), "^layers: '\\(' is no regular expression"),
+        (lambda m: narrow.torch.emulate(m, "fp32", attention="flash"), "^attention: 'flash'; right are None, 'fused' and 'parts'$"),
+        (lambda m: narrow.torch.emulate(m, "bf16-amp", products="volta.wgmma"), "^products: volta.wgmma has no model for"),
+        (lambda m: narrow.torch.emulate(narrow.torch.emulate(m, "fp32"), "fp32"), "^model: it is emulated already"),
+        (lambda m: narrow.torch.emulate(torch.compile(m), "fp32"), "^model: compiled by torch.compile"),
+    ],
+)
+def test_what_cannot_be_is_refused(act, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        act(nn.Linear(2, 2))
+
+
+def test_autocast_and_compile_are_refused_while_running():
+    model = narrow.torch.emulate(nn.Linear(4, 4), "bf16-amp")
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(RuntimeError, match="autocast is on"):
+        model(torch.randn(2, 4))
+    assert model(torch.randn(2, 4)).shape == (2, 4)
+    with pytest.warns(UserWarning, match="without optimizer= only the parameters are rounded"):
+        narrow.torch.emulate(nn.Linear(2, 2), "bf16-pure")
+    blocks = narrow.torch.emulate(nn.Conv1d(2, 2, 1), "mxfp8")
+    with pytest.raises(NotImplementedError, match="scaled in blocks"):
+        blocks(torch.randn(1, 2, 3))
