@@ -166,14 +166,20 @@ bool matmul_at(const std::string& name, const std::string& plan_words, const std
 }
 
 void scale_operand_at(const OperandScaling& scaling, Address in, Address out, int bytes, std::size_t rows,
-                      std::size_t cols, bool over_rows, Address decode, int device, Address stream) {
+                      std::size_t cols, bool over_rows, std::optional<std::uint64_t> seed, Address decode, int device,
+                      Address stream) {
   const Call call(device);
   const auto run = [&]<class Out>(Out* to) {
-    scale_operand_on_device(at<const float>(in), to, rows, cols, scaling.format, over_rows, at<float>(decode),
+    scale_operand_on_device(at<const float>(in), to, rows, cols, scaling.format, over_rows, seed, at<float>(decode),
                             stream_at(stream));
   };
   if (bytes == 2) run(at<std::uint16_t>(out));
   else run(at<float>(out));
+}
+
+void turn_rows_at(Address x, std::size_t rows, std::size_t cols, int device, Address stream) {
+  const Call call(device);
+  turn_by_hadamard_on_device(at<float>(x), rows, cols, stream_at(stream));
 }
 
 }  // namespace
@@ -186,7 +192,10 @@ void bind_device(nb::module_& m) {
   device.def("statistics", &statistics_at);
   device.def("histogram", &histogram_at);
   device.def("matmul", &matmul_at);
-  device.def("scale_operand", &scale_operand_at);
+  device.def("turn_by_hadamard", &turn_rows_at);
+  device.def("scale_operand", &scale_operand_at, nb::arg("scaling"), nb::arg("x"), nb::arg("out"), nb::arg("bytes"),
+             nb::arg("rows"), nb::arg("cols"), nb::arg("over_rows"), nb::arg("seed").none(), nb::arg("decode"),
+             nb::arg("device"), nb::arg("stream"));
 }
 
 }  // namespace narrow::python

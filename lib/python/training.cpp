@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/hadamard.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/train/policy/recipe.hpp"
 #include "narrow/train/policy/recipe_words.hpp"
@@ -45,14 +46,16 @@ bool fits_bf16(const OperandScaling& s) {
 }
 
 // out: elements times the scales of their blocks (whole tensors: the elements). Returns what a product is multiplied by
-// afterwards: the scale or the factor of the whole tensor.
-float scale_operand(const OperandScaling& scaling, const InArray& x, const OutArray& out) {
+// afterwards: the scale or the factor of the whole tensor. With a seed elements are rounded stochastically.
+float scale_operand(const OperandScaling& scaling, const InArray& x, const OutArray& out,
+                    std::optional<std::uint64_t> seed) {
   if (x.kind() != 'f' || out.kind() != 'f' || x.ndim() != 2 || !is_dense(x) || !is_dense(out) || x.size() != out.size())
     throw Error("float32 matrices of one shape without gaps are needed here");
   const BlockFormat& f = scaling.format;
   const std::span<const float> data(static_cast<const float*>(x.data()), x.size());
   nb::gil_scoped_release release;
-  const Quantised q = quantise(data, x.shape(0), x.shape(1), f);
+  const Quantised q = seed ? quantise_stochastically(data, x.shape(0), x.shape(1), f, *seed)
+                           : quantise(data, x.shape(0), x.shape(1), f);
   std::array<float, 256> values{};
   for (std::size_t code = 0; code < (std::size_t{1} << f.element.width()); ++code)
     values[code] = static_cast<float>(decode(code, f.element));
@@ -67,6 +70,21 @@ float scale_operand(const OperandScaling& scaling, const InArray& x, const OutAr
   return f.has_tensor_scale() ? decode_factor(1, tensor_scale(tensor_amax(data, f), f), f) : 1;
 }
 
+// Runs of 16 down the rows of a matrix, in place; rows that are left over stay.
+void turn_rows(const OutArray& x) {
+  if (x.kind() != 'f' || x.ndim() != 2 || !is_dense(x)) throw Error("a float32 matrix without gaps is needed here");
+  nb::gil_scoped_release release;
+  const std::size_t rows = x.shape(0), cols = x.shape(1);
+  auto* data = static_cast<float*>(x.data());
+  for (std::size_t top = 0; top + hadamard_size <= rows; top += hadamard_size)
+    for (std::size_t j = 0; j < cols; ++j) {
+      float run[hadamard_size];
+      for (std::size_t i = 0; i < hadamard_size; ++i) run[i] = data[(top + i) * cols + j];
+      turn_by_hadamard(run);
+      for (std::size_t i = 0; i < hadamard_size; ++i) data[(top + i) * cols + j] = run[i];
+    }
+}
+
 }  // namespace
 
 void bind_training(nb::module_& m) {
@@ -74,7 +92,9 @@ void bind_training(nb::module_& m) {
   m.def("recipe_names", &recipe_names);
   nb::class_<OperandScaling>(m, "OperandScaling").def_prop_ro("fits_bf16", &fits_bf16);
   m.def("operand_scaling", &make_scaling, nb::arg("format"), nb::arg("scaling"), nb::arg("rule") = nb::none());
-  m.def("scale_operand", &scale_operand);
+  m.def("scale_operand", &scale_operand, nb::arg("scaling"), nb::arg("x"), nb::arg("out"),
+        nb::arg("seed") = nb::none());
+  m.def("turn_by_hadamard", &turn_rows);
 }
 
 }  // namespace narrow::python

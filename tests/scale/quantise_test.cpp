@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "block_oracle.hpp"
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
+#include "narrow/base/random.hpp"
 #include "narrow/scale/e8m0_rule.hpp"
 #include "support/inputs.hpp"
 #include "support/mismatches.hpp"
@@ -223,6 +226,43 @@ TEST_CASE("scale: pieces of whole blocks give the bits of the whole") {
                             std::span(scales).subspan(f.block_rows == 0 ? 0 : part * grid, grid));
     }
     CHECK(first_difference(whole, codes, scales) == "");
+  }
+}
+
+TEST_CASE("scale: stochastic elements are one of two neighbours, and right on average") {
+  constexpr std::size_t rows = 5, cols = 40;
+  constexpr std::uint64_t draws = 1000;
+  std::vector<float> data(rows * cols);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(static_cast<std::int64_t>(narrow::random_bits(7, i) % 2001) - 1000) / 500;
+  for (const char* name : {"nvfp4", "nvfp4_16x16", "mxfp4", "mxfp8_e4m3"}) {
+    CAPTURE(std::string(name));
+    const BlockFormat f = narrow::require_block_format(name);
+    const Quantised nearest = quantise(data, rows, cols, f);
+    const std::vector<float> closest = narrow::dequantise(nearest);
+    std::vector<double> sum(data.size());
+    std::vector<std::set<float>> seen(data.size());
+    for (std::uint64_t seed = 0; seed < draws; ++seed) {
+      const Quantised q = narrow::quantise_stochastically(data, rows, cols, f, seed, 1);
+      REQUIRE(q.scales == nearest.scales);
+      if (seed < 3) REQUIRE(narrow::quantise_stochastically(data, rows, cols, f, seed, 3).codes == q.codes);
+      const std::vector<float> values = narrow::dequantise(q);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        sum[i] += static_cast<double>(values[i]), seen[i].insert(values[i]);
+    }
+    std::size_t between = 0;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const double x = static_cast<double>(data[i]), low = static_cast<double>(*seen[i].begin()),
+                   high = static_cast<double>(*seen[i].rbegin());
+      CHECK(seen[i].size() <= 2);
+      CHECK(seen[i].count(closest[i]) == 1);
+      if (x < low || x > high) continue;  // beyond the largest element
+      ++between;
+      // Five deviations of the mean of draws that are one of two values.
+      CHECK(std::abs(sum[i] / static_cast<double>(draws) - x) <=
+            5 * (high - low) * 0.5 / std::sqrt(static_cast<double>(draws)));
+    }
+    CHECK(between >= data.size() * 7 / 10);
   }
 }
 

@@ -328,6 +328,54 @@ TEST_CASE("train: MX operands on a block-scaled model are gemm with E8M0 scales"
   CHECK(count_different(run.y.data, model_product(*found, {}, x.codes, w.codes, rows, outputs, inputs, options)) == 0);
 }
 
+TEST_CASE("train: both operands of the weights' gradient are turned by one orthogonal matrix before their blocks") {
+  // 40 rows: two runs of 16 are turned, eight rows stay. Eighths keep the sums of the transform exact.
+  constexpr std::size_t count = 40, width = 6, height = 5;
+  Policy policy;
+  OperationPolicy& p = policy[Operation::linear];
+  p.weights = {"e2m1"_fmt, {}, Scaling::nvfp4_16x16};
+  p.activations = p.gradients = {"e2m1"_fmt, {}, Scaling::nvfp4};
+  p.wgrad.hadamard = true;
+  check(policy);
+  Store<float> store(policy, 3);
+  Linear<float> linear(store, "linear", width, height, {Start::constant(1), false});
+  Tensor<float> x, y, dy, dx;
+  x.resize({count, width}), dy.resize({count, height});
+  const auto fill = [](std::vector<float>& data, std::uint64_t seed) {
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<float>(static_cast<int>(random_bits(seed, i) % 15) - 7) / 8;
+  };
+  fill(x.data, 1), fill(dy.data, 2);
+  linear.forward(x, y);
+  linear.backward(dy, &dx);
+  const auto turned = [](const std::vector<float>& data, std::size_t cols) {
+    std::vector<float> out = transposed(data, count, cols);
+    std::vector<float> from = out;
+    for (std::size_t line = 0; line < cols; ++line)
+      for (std::size_t i = 0; i < 32; ++i) {
+        double sum = 0;
+        for (std::size_t j = 0; j < 16; ++j) {
+          const bool minus = (std::popcount(i % 16 & j) + static_cast<int>(random_bits(0, 0) >> j & 1)) % 2 != 0;
+          sum += (minus ? -1 : 1) * static_cast<double>(from[line * count + i / 16 * 16 + j]);
+        }
+        out[line * count + i] = static_cast<float>(sum / 4);
+      }
+    return dequantise(quantise(out, cols, count, require_block_format("nvfp4")));
+  };
+  const std::vector<float> g = turned(dy.data, height), a = turned(x.data, width);
+  std::vector<float> dw;
+  for (std::size_t o = 0; o < height; ++o)
+    for (std::size_t i = 0; i < width; ++i) {
+      float sum = 0;
+      for (std::size_t k = 0; k < count; ++k) {
+        const float term = g[o * count + k] * a[i * count + k];
+        sum = sum + term;
+      }
+      dw.push_back(sum);
+    }
+  CHECK(count_different(store.parameters()[0]->gradient.data, dw) == 0);
+}
+
 TEST_CASE("train: every operation of a product rounded to FP16") {
   Policy policy;
   OperationPolicy& p = policy[Operation::linear];

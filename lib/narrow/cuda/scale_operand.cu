@@ -1,8 +1,10 @@
 // One kernel for each shape of blocks: runs along a row, runs down a column, tiles, the whole tensor.
+#include "narrow/base/random.hpp"
 #include "narrow/cuda/cast_lane.cuh"
 #include "narrow/cuda/launch.cuh"
 #include "narrow/cuda/scale_operand.hpp"
 #include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/hadamard.hpp"
 
 namespace narrow {
 
@@ -22,6 +24,8 @@ struct Task {
   const unsigned* amax;  // of the whole tensor, where it is needed
   float* decode;
   bool counts_nan;
+  bool over_rows;  // then the matrix is the transposed one, and so is the index of random bits
+  std::uint64_t seed;
 };
 
 // Bits of |x|, by which magnitudes are ordered; NaN is above all, or not there.
@@ -30,15 +34,16 @@ __device__ unsigned magnitude(float x, bool counts_nan) {
   return word > infinity && !counts_nan ? 0 : word;
 }
 
-__noinline__ __device__ float round_general(float x, const LanePlan& p) {
-  return static_cast<float>(decode(encode(x, p.format, p.cast), p.format));
+__noinline__ __device__ float round_general(float x, const LanePlan& p, std::uint64_t random) {
+  return static_cast<float>(decode(encode(x, p.format, p.cast, random), p.format));
 }
 
-__device__ float element_of(float x, float encode, const Task& task) {
-  const float scaled = scaled_element(x, encode, task.scaling.format);
+__device__ float element_of(std::size_t place, float encode, const Task& task) {
+  const float scaled = scaled_element(task.in[place], encode, task.scaling.format);
   if (task.plan.way == LaneWay::anchor) return round_lane<LaneWay::anchor, true>(scaled, task.plan);
   if (task.plan.way == LaneWay::field) return round_lane<LaneWay::field, true>(scaled, task.plan);
-  return round_general(scaled, task.plan);
+  const std::size_t index = task.over_rows ? place % task.cols * task.rows + place / task.cols : place;
+  return round_general(scaled, task.plan, random_bits(task.seed, index));
 }
 
 __device__ void put(float* out, float x) { *out = x; }
@@ -78,7 +83,7 @@ __global__ void __launch_bounds__(threads) whole_tensor(Task task, Out* out) {
   const std::size_t count = task.rows * task.cols, step = static_cast<std::size_t>(gridDim.x) * threads;
   if (blockIdx.x == 0 && threadIdx.x == 0) *task.decode = s.stored;
   for (std::size_t i = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < count; i += step)
-    put(out + i, element_of(task.in[i], s.encode, task));
+    put(out + i, element_of(i, s.encode, task));
 }
 
 // A thread has four elements of a row, block_cols / 4 threads of a warp have a block.
@@ -98,10 +103,10 @@ __global__ void __launch_bounds__(threads) runs_along_rows(Task task, Out* out) 
   for (unsigned d = lanes / 2; d > 0; d /= 2) most = max(most, __shfl_xor_sync(0xFFFFFFFFu, most, d));
   if (!is_inside) return;
   const BlockScale s = scaling(__uint_as_float(most));
-  put(out + place, element_of(x.x, s.encode, task) * s.stored);
-  put(out + place + 1, element_of(x.y, s.encode, task) * s.stored);
-  put(out + place + 2, element_of(x.z, s.encode, task) * s.stored);
-  put(out + place + 3, element_of(x.w, s.encode, task) * s.stored);
+  put(out + place, element_of(place, s.encode, task) * s.stored);
+  put(out + place + 1, element_of(place + 1, s.encode, task) * s.stored);
+  put(out + place + 2, element_of(place + 2, s.encode, task) * s.stored);
+  put(out + place + 3, element_of(place + 3, s.encode, task) * s.stored);
 }
 
 // A thread has a block of any shape: its elements lie `step` apart. Runs down the columns of neighbours are read
@@ -119,7 +124,7 @@ __global__ void __launch_bounds__(threads) a_block_a_thread(Task task, Out* out,
   for (std::size_t i = 0; i < n; ++i) most = max(most, magnitude(task.in[start + i * step], task.counts_nan));
   const BlockScale s = scaling(__uint_as_float(most));
   for (std::size_t i = 0; i < n; ++i)
-    put(out + start + i * step, element_of(task.in[start + i * step], s.encode, task) * s.stored);
+    put(out + start + i * step, element_of(start + i * step, s.encode, task) * s.stored);
 }
 
 template <class Out>
@@ -139,27 +144,43 @@ __global__ void __launch_bounds__(threads) tiles(Task task, Out* out) {
   const BlockScale s = scaling(__uint_as_float(most));
   for (std::size_t i = threadIdx.x; i < height * width; i += threads) {
     const std::size_t place = (top + i / width) * task.cols + left + i % width;
-    put(out + place, element_of(task.in[place], s.encode, task) * s.stored);
+    put(out + place, element_of(place, s.encode, task) * s.stored);
   }
+}
+
+__global__ void __launch_bounds__(threads) turn_rows(float* x, std::size_t runs, std::size_t cols) {
+  const std::size_t at = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x;
+  if (at >= runs * cols) return;
+  float* start = x + at / cols * hadamard_size * cols + at % cols;
+  float run[hadamard_size];
+#pragma unroll
+  for (std::size_t i = 0; i < hadamard_size; ++i) run[i] = start[i * cols];
+  turn_by_hadamard(run);
+#pragma unroll
+  for (std::size_t i = 0; i < hadamard_size; ++i) start[i * cols] = run[i];
 }
 
 unsigned grid_of(std::size_t work) { return static_cast<unsigned>((work + threads - 1) / threads); }
 
 template <class Out>
 void launch(const float* in, Out* out, std::size_t rows, std::size_t cols, const BlockFormat& f, bool over_rows,
-            float* amax_and_decode, GpuStream stream) {
+            std::optional<std::uint64_t> seed, float* amax_and_decode, GpuStream stream) {
   auto* amax = reinterpret_cast<unsigned*>(amax_and_decode);
   const std::size_t count = rows * cols;
-  const Task task{in,
-                  rows,
-                  cols,
-                  f.block_rows,
-                  f.block_cols,
-                  BlockScaling(f, {}),
-                  lane_plan(f.element, element_cast(f)),
-                  amax,
-                  amax_and_decode + 1,
-                  takes_nan(f.rule)};
+  Cast cast = element_cast(f);
+  if (seed) cast.rounding = Rounding::stochastic;
+  const Task task{.in = in,
+                  .rows = rows,
+                  .cols = cols,
+                  .block_rows = f.block_rows,
+                  .block_cols = f.block_cols,
+                  .scaling = BlockScaling(f, {}),
+                  .plan = lane_plan(f.element, cast),
+                  .amax = amax,
+                  .decode = amax_and_decode + 1,
+                  .counts_nan = takes_nan(f.rule),
+                  .over_rows = over_rows,
+                  .seed = seed.value_or(0)};
   constexpr unsigned enough = 132 * 16;  // blocks that fill a GPU
   if (f.needs_tensor_amax()) {
     require_cuda(cudaMemsetAsync(amax, 0, sizeof *amax, stream), "clearing an amax");
@@ -187,12 +208,21 @@ void launch(const float* in, Out* out, std::size_t rows, std::size_t cols, const
 }  // namespace
 
 void scale_operand_on_device(const float* in, float* out, std::size_t rows, std::size_t cols, const BlockFormat& format,
-                             bool over_rows, float* amax_and_decode, GpuStream stream) {
-  launch(in, out, rows, cols, format, over_rows, amax_and_decode, stream);
+                             bool over_rows, std::optional<std::uint64_t> seed, float* amax_and_decode,
+                             GpuStream stream) {
+  launch(in, out, rows, cols, format, over_rows, seed, amax_and_decode, stream);
 }
 void scale_operand_on_device(const float* in, std::uint16_t* out, std::size_t rows, std::size_t cols,
-                             const BlockFormat& format, bool over_rows, float* amax_and_decode, GpuStream stream) {
-  launch(in, out, rows, cols, format, over_rows, amax_and_decode, stream);
+                             const BlockFormat& format, bool over_rows, std::optional<std::uint64_t> seed,
+                             float* amax_and_decode, GpuStream stream) {
+  launch(in, out, rows, cols, format, over_rows, seed, amax_and_decode, stream);
+}
+
+void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, GpuStream stream) {
+  const std::size_t runs = rows / hadamard_size;
+  if (runs * cols == 0) return;
+  turn_rows<<<grid_of(runs * cols), threads, 0, stream>>>(x, runs, cols);
+  require_launch("a Hadamard transform");
 }
 
 }  // namespace narrow

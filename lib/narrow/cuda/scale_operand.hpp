@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "narrow/cuda/arrays.hpp"
 #include "narrow/scale/block_format.hpp"
@@ -11,10 +12,17 @@ namespace narrow {
 
 // out: elements times the scales of their blocks (whole tensors: the elements), as floats or as the words of BF16,
 // which must hold them. `over_rows`: blocks run down the rows of the matrix. amax_and_decode: two floats on the device;
-// the second becomes what a product is multiplied by afterwards.
+// the second becomes what a product is multiplied by afterwards. seed: elements are rounded stochastically, by
+// random_bits(seed, index), the index being that of the matrix whose blocks run along its rows.
 void scale_operand_on_device(const float* in, float* out, std::size_t rows, std::size_t cols, const BlockFormat& format,
-                             bool over_rows, float* amax_and_decode, GpuStream stream);
+                             bool over_rows, std::optional<std::uint64_t> seed, float* amax_and_decode,
+                             GpuStream stream);
 void scale_operand_on_device(const float* in, std::uint16_t* out, std::size_t rows, std::size_t cols,
-                             const BlockFormat& format, bool over_rows, float* amax_and_decode, GpuStream stream);
+                             const BlockFormat& format, bool over_rows, std::optional<std::uint64_t> seed,
+                             float* amax_and_decode, GpuStream stream);
+
+// Runs of 16 down the rows of a matrix, in place, times the random Hadamard matrix of scale/hadamard.hpp; rows that are
+// left over stay.
+void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, GpuStream stream);
 
 }  // namespace narrow

@@ -8,6 +8,7 @@
 #include "narrow/array/parts.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/parallel.hpp"
+#include "narrow/base/random.hpp"
 #include "narrow/scale/block_encoder.hpp"
 
 namespace narrow {
@@ -141,6 +142,29 @@ Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t co
   return q;
 }
 
+Quantised quantise_stochastically(std::span<const float> data, std::size_t rows, std::size_t cols,
+                                  const BlockFormat& format, std::uint64_t seed, int threads) {
+  Quantised q = quantise(data, rows, cols, format, threads);  // its scales; the codes follow
+  if (data.empty()) return q;
+  const Grid g(format, rows, cols);
+  const DefaultFloats guard;
+  const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
+  const BlockEncoder encoder(format, amax);
+  Cast cast = element_cast(format);
+  cast.rounding = Rounding::stochastic;
+  const std::size_t blocks_a_part = std::max<std::size_t>(1, part_size / (g.block_rows * g.block_cols));
+  parallel_parts(g.blocks(), blocks_a_part, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t b = begin; b < end; ++b) {
+      const BlockScale s = format.block_rows == 0 ? encoder.whole() : encoder.scale_of(data.data(), g, b);
+      for (std::size_t r = g.top(b); r < g.top(b) + g.height(b); ++r)
+        for (std::size_t i = r * cols + g.left(b); i < r * cols + g.left(b) + g.width(b); ++i)
+          q.codes[i] = static_cast<std::uint8_t>(
+              encode(scaled_element(data[i], s.encode, format), format.element, cast, random_bits(seed, i)));
+    }
+  });
+  return q;
+}
+
 void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales, float tensor_stored,
                      std::size_t rows, std::size_t cols, const BlockFormat& format, std::span<float> out, int threads) {
   check_shape(codes.size(), rows, cols);
@@ -160,7 +184,8 @@ void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float>
         const std::size_t last = std::min(cols, (b + 1) * g.block_cols);
         for (std::size_t c = b * g.block_cols; c < last; ++c) {
           const float value = values[codes[r * cols + c]] * factor;
-          out[r * cols + c] = value == value ? value : std::numeric_limits<float>::quiet_NaN();  // one NaN on every machine
+          out[r * cols + c] =
+              value == value ? value : std::numeric_limits<float>::quiet_NaN();  // one NaN on every machine
         }
       }
   });

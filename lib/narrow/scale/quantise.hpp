@@ -33,6 +33,10 @@ float tensor_amax(std::span<const float> data, const BlockFormat& format, int th
 Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
                    int threads = 0);
 
+// The same with elements rounded stochastically, by random_bits(seed, index).
+Quantised quantise_stochastically(std::span<const float> data, std::size_t rows, std::size_t cols,
+                                  const BlockFormat& format, std::uint64_t seed, int threads = 0);
+
 // The same into memory of the caller, for data that comes in pieces of whole blocks (rows in multiples of block_rows).
 // amax: of the whole tensor, needed when format.needs_tensor_amax().
 void quantise_into(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,

@@ -106,10 +106,10 @@ void Convolution<T>::backward(const Tensor<T>& dy, Tensor<T>* dx) {
   roles_.gradients.keep(dy.span(), dy.size() / outputs_, outputs_, step);
   const Factor<T> windows =
       is_block(policy_.activations.scaling)
-          ? roles_.activations.over_rows(step)
+          ? roles_.activations.over_rows(step, policy_.wgrad.hadamard)
           : roles_.activations.part_of(
                 matrix<const T>(windows_.data.data(), windows_.rows(), windows_.cols()).transposed());
-  product(policy_.wgrad, roles_.gradients.over_rows(step), windows,
+  product(policy_.wgrad, roles_.gradients.over_rows(step, policy_.wgrad.hadamard), windows,
           matrix(weight_.gradient.data.data(), outputs_, taps_ * inputs_), step.threads);
   weight_gradients_.round(weight_.gradient.span(), step);
   if (bias_) bias_->backward(dy, roles_.gradients);

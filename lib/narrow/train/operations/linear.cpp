@@ -41,7 +41,8 @@ void Linear<T>::backward(const Tensor<T>& dy, Tensor<T>* dx) {
             matrix(dx->data.data(), rows, inputs_), step.threads);
     roles_.input_gradients.round(dx->span(), step);
   }
-  product(policy_.wgrad, roles_.gradients.over_rows(step), roles_.activations.over_rows(step),
+  const bool hadamard = policy_.wgrad.hadamard;
+  product(policy_.wgrad, roles_.gradients.over_rows(step, hadamard), roles_.activations.over_rows(step, hadamard),
           matrix(weight_.gradient.data.data(), outputs_, inputs_), step.threads);
   weight_gradients_.round(weight_.gradient.span(), step);
   if (bias_) bias_->backward(dy, roles_.gradients);

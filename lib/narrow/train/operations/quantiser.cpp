@@ -7,6 +7,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/scale/block_scale.hpp"
+#include "narrow/scale/hadamard.hpp"
 #include "narrow/train/operations/parts.hpp"
 
 namespace narrow::train {
@@ -35,6 +36,15 @@ std::vector<T> transposed(std::span<const T> x, std::size_t rows, std::size_t co
       for (std::size_t j = begin; j < end; ++j) out[j * rows + i] = x[i * cols + j];
   });
   return out;
+}
+
+// The runs of 16 along K; a last one that is shorter stays.
+template <class T>
+void turn_runs(std::span<T> x, std::size_t k, int threads) {
+  parallel_parts(k == 0 ? 0 : x.size() / k, rows_a_part(k), threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      for (std::size_t at = 0; at + hadamard_size <= k; at += hadamard_size) turn_by_hadamard(x.data() + row * k + at);
+  });
 }
 
 }  // namespace
@@ -113,13 +123,21 @@ void Quantiser<T>::scale_tensor(std::span<const T> values, const Step& step) {
 }
 
 template <class T>
-Factor<T> Quantiser<T>::blocks_along(bool cols, const Step& step) {
+Factor<T> Quantiser<T>::blocks_along(bool cols, bool hadamard, const Step& step) {
   const std::size_t which = cols ? 0 : 1, outer = cols ? rows_ : cols_, k = cols ? cols_ : rows_;
   std::vector<T> turned;
   std::vector<float> scratch;
   std::span<const T> values = kept();
-  if (!cols) values = turned = transposed(values, rows_, cols_, step.threads);
-  blocks_[which] = quantise(as_floats(values, scratch), outer, k, block_format_of(precision_), step.threads);
+  if (!cols) {
+    turned = transposed(values, rows_, cols_, step.threads);
+    if (hadamard) turn_runs<T>(turned, k, step.threads);
+    values = turned;
+  }
+  const std::span<const float> floats = as_floats(values, scratch);
+  const BlockFormat format = block_format_of(precision_);
+  blocks_[which] = precision_.cast.rounding == Rounding::stochastic
+                       ? quantise_stochastically(floats, outer, k, format, mix_bits(seed(step) + which), step.threads)
+                       : quantise(floats, outer, k, format, step.threads);
   const std::vector<float> decoded = dequantise(blocks_[which], step.threads);
   block_values_[which].assign(decoded.begin(), decoded.end());
   if (step.observer != nullptr) announce(values, block_values_[which], step, &blocks_[which]);
@@ -128,13 +146,13 @@ Factor<T> Quantiser<T>::blocks_along(bool cols, const Step& step) {
 
 template <class T>
 Factor<T> Quantiser<T>::over_cols(const Step& step) {
-  if (is_block(precision_.scaling)) return blocks_along(true, step);
+  if (is_block(precision_.scaling)) return blocks_along(true, false, step);
   return part_of(matrix(kept_, rows_, cols_));
 }
 
 template <class T>
-Factor<T> Quantiser<T>::over_rows(const Step& step) {
-  if (is_block(precision_.scaling)) return blocks_along(false, step);
+Factor<T> Quantiser<T>::over_rows(const Step& step, bool hadamard) {
+  if (is_block(precision_.scaling)) return blocks_along(false, hadamard, step);
   return part_of(matrix(kept_, rows_, cols_).transposed());
 }
 

@@ -44,7 +44,8 @@ class Quantiser {
   // rows). Blocks run along the sum, so each direction is quantised by itself. `values` must outlive the operand.
   void keep(std::span<const T> values, std::size_t rows, std::size_t cols, const Step& step);
   Factor<T> over_cols(const Step& step);  // rows x K
-  Factor<T> over_rows(const Step& step);  // cols x K: the transposed matrix
+  // cols x K: the transposed matrix. hadamard: turned along K first; for blocks.
+  Factor<T> over_rows(const Step& step, bool hadamard = false);
   // What keep() left, and a part of it as an operand: one head of many. Not for blocks.
   std::span<const T> kept() const noexcept { return {kept_, rows_ * cols_}; }
   Factor<T> part_of(const Matrix<const T>& part) const noexcept { return {part, decode_, &precision_, nullptr}; }
@@ -65,7 +66,7 @@ class Quantiser {
                 const Quantised* blocks = nullptr) const;
   std::uint64_t seed(const Step& step) const noexcept;
   void scale_tensor(std::span<const T> values, const Step& step);
-  Factor<T> blocks_along(bool cols, const Step& step);
+  Factor<T> blocks_along(bool cols, bool hadamard, const Step& step);
 
   std::string tensor_;
   Operation operation_;

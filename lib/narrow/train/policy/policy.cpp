@@ -24,10 +24,11 @@ void check_cast(const std::string& where, const Precision& p) {
   Cast cast = p.cast;
   if (p.scaling != Scaling::none) {
     if (cast.overflow == Overflow::saturate) cast.overflow = Overflow::to_special;
+    if (is_block(p.scaling) && cast.rounding == Rounding::stochastic) cast.rounding = Rounding::nearest_even;
     if (cast != Cast{})
       refuse(where,
-             "is scaled: its elements are rounded to nearest even and saturate; leave out rounding, overflow, "
-             "subnormals and random_bits, or the scaling");
+             "is scaled: its elements are rounded to nearest even (in blocks also stochastic) and saturate; leave out "
+             "rounding, overflow, subnormals and random_bits, or the scaling");
   } else if (p.format == single && cast != Cast{}) {
     refuse(where, "is fp32, which is not rounded; leave out rounding, overflow, subnormals and random_bits");
   }
@@ -46,7 +47,10 @@ void check_precision(const std::string& where, const Precision& p, bool may_scal
   if (!may_scale) refuse(where, "cannot be scaled; scaling is for operands of matrix products");
   if (f.width() > 8) refuse(where, "is scaled: its format must have 8 bits or fewer, not " + format_name(f));
   if (p.rule && p.scaling == Scaling::tensor_delayed) refuse(where, "follows te-delayed and takes no rule");
-  if (p.rule && row_of(*p.rule).scale != (p.scaling == Scaling::mx ? ScaleKind::e8m0 : ScaleKind::fp32))
+  const bool is_nvfp4 = p.scaling == Scaling::nvfp4 || p.scaling == Scaling::nvfp4_16x16;
+  if (is_nvfp4 && f != "e2m1"_fmt) refuse(where, "is scaled as NVFP4, whose elements are e2m1, not " + format_name(f));
+  const ScaleKind kind = is_nvfp4 ? ScaleKind::e4m3 : p.scaling == Scaling::mx ? ScaleKind::e8m0 : ScaleKind::fp32;
+  if (p.rule && row_of(*p.rule).scale != kind)
     refuse(where, "is scaled " + std::string(name_of(p.scaling)) + ", for which " + std::string(row_of(*p.rule).name) +
                       " is no rule");
 }
@@ -63,6 +67,8 @@ void check_model(const std::string& where, const ProductPolicy& product, const P
     refuse(where, "takes " + std::string(m.a.name) + " x " + std::string(m.b.name) + " by its model " +
                       std::string(m.name.view()) + ", the roles give " + format_name(a.format) + " x " +
                       format_name(b.format));
+  if (a.scaling >= Scaling::nvfp4 || b.scaling >= Scaling::nvfp4)
+    refuse(where, "has NVFP4 blocks, whose products are native here");
   const bool mx = a.scaling == Scaling::mx || b.scaling == Scaling::mx;
   if (mx && (!m.is_block_scaled() || m.scale_block != 32 || a.scaling != b.scaling))
     refuse(where, "has MX blocks, which need a block-scaled model (blackwell.tcgen05...) and both operands in blocks");
@@ -104,6 +110,8 @@ BlockFormat block_format_of(const Precision& p) {
     case Scaling::block_1x128: return {p.format, single, 1, 128, p.rule.value_or(ScaleRule::te_block)};
     case Scaling::block_128x128: return {p.format, single, 128, 128, p.rule.value_or(ScaleRule::te_block)};
     case Scaling::mx: return {p.format, "e8m0"_fmt, 1, 32, p.rule.value_or(ScaleRule::ocp_floor)};
+    case Scaling::nvfp4: return {p.format, "e4m3"_fmt, 1, 16, p.rule.value_or(ScaleRule::te_nvfp4)};
+    case Scaling::nvfp4_16x16: return {p.format, "e4m3"_fmt, 16, 16, p.rule.value_or(ScaleRule::te_nvfp4)};
     default: return {p.format, single, 0, 0, p.rule.value_or(ScaleRule::te_current)};
   }
 }
@@ -131,6 +139,9 @@ void check(const Policy& policy) {
     check_product(name + ".forward", p.forward, p.activations, other);
     check_product(name + ".dgrad", p.dgrad, p.gradients, other);
     check_product(name + ".wgrad", p.wgrad, p.gradients, p.activations);
+    if (p.forward.hadamard || p.dgrad.hadamard) refuse(name, "has a hadamard transform, which is for wgrad alone");
+    if (p.wgrad.hadamard && !(is_block(p.gradients.scaling) && is_block(p.activations.scaling)))
+      refuse(name + ".wgrad", "has a hadamard transform, which is for gradients and activations in blocks");
   }
   for (const auto& [name, role] : training_roles)
     check_precision("training." + std::string(name), policy.training.*role, false);

@@ -72,20 +72,21 @@ enum class Scaling : std::uint8_t {
   tensor_delayed,  // limit / largest amax of the steps before
   block_1x128,     // runs of 128 along the sum
   block_128x128,
-  mx  // runs of 32 along the sum with a power of two
+  mx,     // runs of 32 along the sum with a power of two
+  nvfp4,  // E2M1: runs of 16 along the sum with an E4M3 scale, below one of the tensor
+  nvfp4_16x16
 };
-inline constexpr std::array<std::string_view, 6> scaling_names = {"none",        "tensor_current", "tensor_delayed",
-                                                                  "block_1x128", "block_128x128",  "mx"};
+inline constexpr std::array<std::string_view, 8> scaling_names = {
+    "none", "tensor_current", "tensor_delayed", "block_1x128", "block_128x128", "mx", "nvfp4", "nvfp4_16x16"};
 
 // Whether scales belong to blocks.
-constexpr bool is_block(Scaling s) noexcept {
-  return s == Scaling::block_1x128 || s == Scaling::block_128x128 || s == Scaling::mx;
-}
+constexpr bool is_block(Scaling s) noexcept { return s >= Scaling::block_1x128; }
 
 // How one role loses bits. fp32 means "as the machine computes": nothing is rounded, also when a model runs in double.
 struct Precision {
   Format format = "fp32"_fmt;
-  Cast cast = {};                      // fp32: plain. With scaling, plain or saturating: element_cast says the rest
+  // fp32: plain. With scaling, plain or saturating, for element_cast says the rest; blocks may be stochastic
+  Cast cast = {};
   Scaling scaling = Scaling::none;     // weights, activations and gradients of products only
   std::optional<ScaleRule> rule = {};  // another rule than the scaling's own (te_current, te_block, ocp_floor)
 
@@ -111,6 +112,9 @@ struct ProductPolicy {
   Format accumulator = "fp32"_fmt;  // every_operation
   const DotModel* model = nullptr;  // model: its operand formats must be those of the roles
   Plan plan = {};
+  // wgrad of operands in blocks: both are turned by a random Hadamard matrix along the sum, which spreads an outlier
+  // over 16 elements and leaves the product as it is: (H x) . (H y) = x . y
+  bool hadamard = false;
 };
 
 // The precision of one operation: its roles and its products.

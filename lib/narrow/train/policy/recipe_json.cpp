@@ -42,7 +42,7 @@ Precision read_precision(const Node& node, Precision p) {
 }
 
 ProductPolicy read_product(const Node& node, ProductPolicy p) {
-  node.each({"accumulation", "accumulator", "model", "plan"}, [&](std::size_t key, const Node& child) {
+  node.each({"accumulation", "accumulator", "model", "plan", "hadamard"}, [&](std::size_t key, const Node& child) {
     switch (key) {
       case 0:
         p.accumulation =
@@ -51,6 +51,7 @@ ProductPolicy read_product(const Node& node, ProductPolicy p) {
       case 1: p.accumulator = child.parse(require_format); break;
       case 2: p.model = require_dot_model(child.where, child.text()); break;
       case 3: p.plan = child.parse(parse_plan); break;
+      case 4: p.hadamard = child.truth(); break;
     }
   });
   return p;
@@ -131,6 +132,7 @@ Json to_json(const ProductPolicy& p) {
     fields["model"] = p.model->name.view();
     fields["plan"] = plan_text(p.plan);
   }
+  if (p.hadamard) fields["hadamard"] = true;
   return fields;
 }
 

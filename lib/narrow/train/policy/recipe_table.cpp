@@ -35,6 +35,20 @@ Policy same(const Format& format, Scaling scaling) {
   return fp8_linears(scaled(format, scaling), scaled(format, scaling), scaled(format, scaling));
 }
 
+// Transformer Engine's NVFP4BlockScaling: tiles of 16x16 for weights, so that both directions see the same numbers; the
+// other operands in runs of 16; gradients rounded stochastically, and the product of the weights' gradient turned by a
+// random Hadamard matrix.
+Policy nvfp4() {
+  const Format e2m1 = "e2m1"_fmt;
+  Policy policy =
+      fp8_linears(scaled(e2m1, Scaling::nvfp4_16x16), scaled(e2m1, Scaling::nvfp4), scaled(e2m1, Scaling::nvfp4));
+  for (const Operation o : {Operation::linear, Operation::convolution}) {
+    policy[o].gradients.cast.rounding = Rounding::stochastic;
+    policy[o].wgrad.hadamard = true;
+  }
+  return policy;
+}
+
 Policy stochastic() {
   Policy policy = pure(bf16);
   policy.training.parameters.cast.rounding = Rounding::stochastic;
@@ -70,8 +84,8 @@ Policy fp8_logits() {
 constexpr RecipeRow rows[] = {
     {"fp32", "everything in FP32", [] { return Policy{}; }, "none"},
     {"tf32", "products take TF32 operands, all else is FP32", tf32, "none"},
-    // torch's switches: aten/src/ATen/Context.cpp setAllowTF32CuBLAS, setFloat32MatmulPrecision (2.x), and what the bits
-    // of products say (data/end-to-end/switches.tsv); cudnn.allow_tf32 is on as torch starts.
+    // torch's switches: aten/src/ATen/Context.cpp setAllowTF32CuBLAS, setFloat32MatmulPrecision (2.x), and what the
+    // bits of products say (data/end-to-end/switches.tsv); cudnn.allow_tf32 is on as torch starts.
     {"allow_tf32", "torch.backends.cuda.matmul.allow_tf32: as tf32; off by default since 1.12 (cudnn.allow_tf32 is on)",
      tf32, "none"},
     {"matmul-highest", "torch.set_float32_matmul_precision highest, the default: FP32, but TF32 in convolutions",
@@ -92,6 +106,9 @@ constexpr RecipeRow rows[] = {
      "none"},
     {"fp8-block", "E4M3 linears, scales of 1x128 runs and 128x128 tiles", block, "none"},
     {"mxfp8", "E4M3 linears, power-of-two scales of runs of 32", [] { return same(e4m3, Scaling::mx); }, "none"},
+    {"nvfp4", "E2M1 linears, 16x16 weights, stochastic gradients, random Hadamard transform", nvfp4, "none"},
+    {"nvfp4-plain", "the same in runs of 16 alone: to nearest, without the transform",
+     [] { return same("e2m1"_fmt, Scaling::nvfp4); }, "none"},
     {"fp8-noscale", "FP8 linears without scales: gradients vanish", [] { return hybrid(Scaling::none); }, "none"},
     {"int8", "INT8 linears, symmetric scales of the tensor", [] { return same("int8"_fmt, Scaling::tensor_current); },
      "none"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 import warnings
+import weakref
 from typing import Any, Callable, Iterable
 
 import torch
@@ -133,12 +135,16 @@ class Emulation:
             self._handles.append(module.register_forward_pre_hook(enter))
             self._handles.append(module.register_forward_hook(leave, always_call=True))
         self._round_in_place(self._parameters(), "parameters")
+        alive = weakref.ref(self)  # a parameter keeps its hooks where the garbage collector does not look
+
+        def accumulated(name: str, p: Tensor) -> None:
+            if (e := alive()) is not None:
+                e._round_in_place([(name, p.grad)], "gradient_accumulation")
+
         for name, p in self._parameters():
-            if p.requires_grad:
-                hook = lambda p, name=name: self._round_in_place([(name, p.grad)], "gradient_accumulation")
-                policy = self.policy_of(name)
-                if policy is not None and not policy.training["gradient_accumulation"].is_exact:
-                    self._handles.append(p.register_post_accumulate_grad_hook(hook))
+            policy = self.policy_of(name)
+            if p.requires_grad and policy is not None and not policy.training["gradient_accumulation"].is_exact:
+                self._handles.append(p.register_post_accumulate_grad_hook(functools.partial(accumulated, name)))
         if optimizer is not None:
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
             self._handles.append(optimizer.register_step_post_hook(self._after_step))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, multiply
+from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, multiply, turned_by_hadamard
 
 
 class Site:
@@ -123,7 +123,11 @@ class _Linear(torch.autograd.Function):
             dx = site.multiply("dgrad", across, other(w, 1, "weights", "dgrad").turned(), ("gradients", "weights"))
             dx = site.round(dx, "input_gradients").to(ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
-            down = site.operand(g, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)
+            if site.policy.products["wgrad"].get("hadamard"):
+                g_down, x = turned_by_hadamard(g), turned_by_hadamard(x.float())
+            else:
+                g_down = g
+            down = site.operand(g_down, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)
             dw = site.multiply("wgrad", down.turned(), other(x, 0, "activations", "wgrad").turned(), ("gradients", "activations"))
             dw = site.round(dw, "weight_gradients").to(ctx.dtypes[1])
         if ctx.has_bias and ctx.needs_input_grad[2]:

@@ -42,13 +42,14 @@ class Precision:
         self.is_exact = self.format == "fp32" and self.scaling == "none"
         self.plan = plan(self.format, None, *cast)
         self.words = dict(zip(("rounding", "overflow", "subnormals", "random_bits"), cast))
-        self.is_block = self.scaling in ("block_1x128", "block_128x128", "mx")
+        self.is_block = self.scaling not in ("none", "tensor_current", "tensor_delayed")
         self.blocks = None
         if self.scaling not in ("none", "tensor_delayed"):
             self.blocks = _narrow.operand_scaling(self.format, self.scaling, spec.get("rule"))
         # What multiplies at the speed of tensor cores without another rounding.
         fits = self.blocks.fits_bf16 if self.blocks else self.plan.fits(plan("bf16"))
         self.carrier = torch.bfloat16 if fits else CARRIERS.get(self.format, torch.float32)
+        self.is_stochastic = self.plan.is_stochastic
         self.is_plain = self.format in CARRIERS and not any(cast) and self.scaling == "none"
 
     def round(self, x: Tensor, seed: Callable[[], int]) -> Tensor:
@@ -72,23 +73,24 @@ class Precision:
             state.saw(x)
             values = narrow.round(x * scale, self.format, overflow="saturate")
             return Factor(values.to(self.carrier) if on_gpu else values, float(np.float32(1) / np.float32(scale)))
+        word = seed() if self.is_stochastic else None
         if on_gpu:
-            return self._operand_on_gpu(x, dim)
+            return self._operand_on_gpu(x, dim, word)
         matrix = x if dim in (-1, x.ndim - 1) else x.transpose(-1, -2)
         matrix = matrix.contiguous()
         out = torch.empty_like(matrix)
         flat = (matrix.shape[0], -1) if matrix.ndim == 2 else (1, -1)
-        decode = _narrow.scale_operand(self.blocks, matrix.reshape(flat).numpy(), out.reshape(flat).numpy())
+        decode = _narrow.scale_operand(self.blocks, matrix.reshape(flat).numpy(), out.reshape(flat).numpy(), word)
         return Factor(out if dim in (-1, x.ndim - 1) else out.transpose(-1, -2), decode)
 
-    def _operand_on_gpu(self, x: Tensor, dim: int) -> Factor:
+    def _operand_on_gpu(self, x: Tensor, dim: int, seed: int | None) -> Factor:
         x = x.contiguous()
         out = torch.empty_like(x, dtype=self.carrier)
         decode = torch.empty(2, device=x.device)  # the amax of the tensor, and what multiplies the product
         rows, cols = (x.shape[0], x.shape[1]) if x.ndim == 2 else (1, x.numel())
         stream = torch.cuda.current_stream(x.device).cuda_stream
         KERNELS.scale_operand(self.blocks, x.data_ptr(), out.data_ptr(), out.element_size(), rows, cols,
-                              dim not in (-1, x.ndim - 1), decode.data_ptr(), x.device.index, stream)  # fmt: skip
+                              dim not in (-1, x.ndim - 1), seed, decode.data_ptr(), x.device.index, stream)  # fmt: skip
         return Factor(out, decode[1])
 
 
@@ -171,6 +173,17 @@ def _summed_as(operation: dict[str, Any], family: str) -> None:
             raise ValueError(f"products: {family} has no model for {a} times {b}; narrow.models() lists them")
         plan = "promote:128" if "wgmma" in start and a in ("e4m3", "e5m2") and product != "forward" else "chain"
         operation[product] = {"accumulation": "model", "model": max(fitting, key=len), "plan": plan}
+
+
+def turned_by_hadamard(x: Tensor) -> Tensor:
+    """A copy whose runs of 16 rows are turned by the random Hadamard matrix of the trainer's wgrad."""
+    x = x.detach().clone(memory_format=torch.contiguous_format)
+    if x.is_cuda:
+        stream = torch.cuda.current_stream(x.device).cuda_stream
+        KERNELS.turn_by_hadamard(x.data_ptr(), *x.shape, x.device.index, stream)
+    else:
+        _narrow.turn_by_hadamard(x.numpy())
+    return x
 
 
 def seed_of(*parts: Any) -> int:
