@@ -1,4 +1,6 @@
 // Recipes of the trainer as JSON, and operands of products as their policies scale them.
+#include <nanobind/stl/array.h>
+
 #include "bindings.hpp"
 #include "narrow/format/decode.hpp"
 #include "narrow/scale/block_scale.hpp"
@@ -6,6 +8,8 @@
 #include "narrow/scale/quantise.hpp"
 #include "narrow/train/policy/recipe.hpp"
 #include "narrow/train/policy/recipe_words.hpp"
+#include "narrow/train/run/task.hpp"
+#include "narrow/train/run/trainer.hpp"
 
 namespace narrow::python {
 namespace {
@@ -85,6 +89,37 @@ void turn_rows(const OutArray& x) {
     }
 }
 
+// How `narrow train` starts and what it sees: the parameters by name and the batches of its steps, for another program
+// that is to train the same model.
+nb::dict training_start(const std::string& task, std::uint64_t seed, std::uint64_t steps,
+                        const std::optional<std::array<std::size_t, 4>>& sizes) {
+  train::RunRequest request;
+  request.task = train::require_task(task);
+  train::ModelShape shape = settings_of(request.task).shape;
+  if (sizes)
+    shape.layers = (*sizes)[0], shape.width = (*sizes)[1], shape.heads = (*sizes)[2], shape.context = (*sizes)[3];
+  request.seed = seed, request.shape = shape, request.steps = steps;
+  train::Trainer trainer(request);
+  nb::dict parameters;
+  for (train::Parameter<float>* p : trainer.model().parameters())
+    parameters[p->name.c_str()] = numpy_of(std::vector<float>(p->value.data), p->value.shape);
+  nb::list batches;
+  while (!trainer.finished()) {
+    train::Batch b;
+    trainer.step([&](train::Model<float>&, train::Batch& batch) { b = batch; });
+    const std::size_t size = b.size;
+    const auto table = [size](auto values) {
+      const std::size_t width = values.size() / size;
+      return numpy_of(std::move(values), {size, width});
+    };
+    nb::object inputs = b.tokens.empty() ? table(std::move(b.inputs)) : table(std::move(b.tokens));
+    batches.append(nb::make_tuple(inputs, table(std::move(b.targets))));
+  }
+  nb::dict all;
+  all["parameters"] = parameters, all["batches"] = batches;
+  return all;
+}
+
 }  // namespace
 
 void bind_training(nb::module_& m) {
@@ -95,6 +130,8 @@ void bind_training(nb::module_& m) {
   m.def("scale_operand", &scale_operand, nb::arg("scaling"), nb::arg("x"), nb::arg("out"),
         nb::arg("seed") = nb::none());
   m.def("turn_by_hadamard", &turn_rows);
+  m.def("training_start", &training_start, nb::arg("task"), nb::arg("seed"), nb::arg("steps"),
+        nb::arg("sizes") = nb::none());
 }
 
 }  // namespace narrow::python
