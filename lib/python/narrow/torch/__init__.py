@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._batch import BatchInvariance, batch_invariance
+from ._compare import Comparison, compare
+from ._nonfinite import FirstNonfinite, first_nonfinite
+from ._trace import Trace, trace
+
+__all__ = ["BatchInvariance", "Comparison", "FirstNonfinite", "Trace", "batch_invariance", "compare", "first_nonfinite", "trace"]
