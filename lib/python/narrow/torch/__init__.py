@@ -7,4 +7,7 @@ from ._compare import Comparison, compare
 from ._nonfinite import FirstNonfinite, first_nonfinite
 from ._trace import Trace, trace
 
-__all__ = ["BatchInvariance", "Comparison", "FirstNonfinite", "Trace", "batch_invariance", "compare", "first_nonfinite", "trace"]
+__all__ = [
+    "BatchInvariance", "Comparison", "FirstNonfinite", "Trace", "batch_invariance", "compare", "first_nonfinite",
+    "trace",
+]  # fmt: skip

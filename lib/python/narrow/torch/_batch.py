@@ -14,12 +14,14 @@ from ._trace import Tracer, trace, traced
 
 
 class BatchInvariance:
-    """invariant: every result of every size has the bits of the whole batch, row by row. modules: what changes a row though its
-    inputs are equal: module, operation, sizes, changed_rows (of each size), max_ulp (of the kept sample), plans (of each size,
-    where known), mixes (one result for all rows). deterministic: two runs of the whole batch have the same bits; what differs
-    between them is in no list. notes: what could not be told."""
+    """invariant: every result of every size has the bits of the whole batch, row by row. modules: what changes a row
+    though its inputs are equal: module, operation, sizes, changed_rows (of each size), max_ulp (of the kept sample),
+    plans (of each size, where known), mixes (a result without rows). deterministic: two runs of the whole batch have
+    the same bits; what differs between them is in no list. notes: what could not be told."""
 
-    def __init__(self, sizes: list[int], modules: Records, output: set[int], compared: int, differs: str, notes: list[str]) -> None:
+    def __init__(
+        self, sizes: list[int], modules: Records, output: set[int], compared: int, differs: str, notes: list[str]
+    ) -> None:
         self.sizes, self.modules, self.notes = sizes, modules, notes
         self.output_changes = sorted(output)
         self.compared = compared
@@ -33,10 +35,15 @@ class BatchInvariance:
         if not self.compared:
             return "No result could be compared row by row."
         if not self.deterministic and not self.modules:
-            return "Two runs of the whole batch differ already: whether rows depend on the size of the batch cannot be told."
+            return "Two runs of the whole batch differ already: whether rows depend on its size cannot be told."
         if self.invariant:
-            return f"Rows of batches of {sizes} have the same bits as in the batch of {self.sizes[-1]}, in {counted(self.compared, 'result')}."
-        ends = f"the output changes at {_listed(self.output_changes)}" if self.output_changes else "the rows of the output keep their bits"
+            compared = counted(self.compared, "result")
+            return f"Rows of batches of {sizes} have the same bits as in the batch of {self.sizes[-1]}, in {compared}."
+        ends = (
+            f"the output changes at {_listed(self.output_changes)}"
+            if self.output_changes
+            else "the rows of the output keep their bits"
+        )
         if not self.deterministic:
             ends = "two runs of the whole batch differ already"
         if not self.modules:
@@ -49,7 +56,7 @@ class BatchInvariance:
         lines = [self._headline()]
         for m in self.modules:
             rows = [f"{m.changed_rows[n]} of {n}" for n in m.sizes if m.changed_rows[n] is not None]
-            how = "makes one result of all rows, which changes" if m.mixes else f"rows changed {', '.join(rows) or 'not known'}"
+            how = "its result has no rows and changes" if m.mixes else f"rows changed {', '.join(rows) or 'not known'}"
             ulp = "" if m.max_ulp is None or m.mixes else f", by {m.max_ulp} ulp at most in the sample"
             lines.append(f"  {_name(m)}: {how} with {_listed(m.sizes)}{ulp}")
             lines += [f"    batch of {n}: {plan}" for n, plan in m.plans.items()]
@@ -78,8 +85,8 @@ def _cut(batch: Any, n: int) -> Any:
 class _Rows(Tracer):
     """Keeps all results of the whole batch; or puts their rows in place of a smaller one's, once those are recorded.
 
-    So each operation of a smaller batch gets the inputs of the whole one, and a change is seen where it is made, also behind others.
-    """
+    So each operation of a smaller batch gets the inputs of the whole one, and a change is seen where it is made, also
+    behind others."""
 
     def __init__(self, model: torch.nn.Module, keep: Any, rows: int, whole: _Rows | None) -> None:
         super().__init__(model, keep, rows)
@@ -107,9 +114,13 @@ def _put(x: torch.Tensor, whole: torch.Tensor, rows: int | None, total: int | No
         x.copy_(whole)
         return
     here, there = (row_views(t, n, every=True) for t, n in ((x, rows), (whole, total)))  # type: ignore[arg-type]
-    fitting = [(here[key], there[key][:rows]) for key in here if key in there and here[key].shape == there[key][:rows].shape]
+    fitting = [
+        (here[key], there[key][:rows]) for key in here if key in there and here[key].shape == there[key][:rows].shape
+    ]
     if fitting and x.dtype == whole.dtype:
-        distances = [float((p.double() - q.double()).nan_to_num().abs().sum()) if len(fitting) > 1 else 0.0 for p, q in fitting]
+        distances = [
+            float((p.double() - q.double()).nan_to_num().abs().sum()) if len(fitting) > 1 else 0.0 for p, q in fitting
+        ]
         p, q = fitting[distances.index(min(distances))]
         p.copy_(q)
 
@@ -120,18 +131,25 @@ def _makers(c: Comparison) -> list[Record]:
 
     def has_inner(m: Record) -> bool:
         inside = (row for row in made if row is not m and row.module is not None)
-        return any(row.kind == "operation" and row.module == m.module or not m.module or row.module.startswith(f"{m.module}.") for row in inside)
+        return any(
+            row.kind == "operation" and row.module == m.module or not m.module or row.module.startswith(f"{m.module}.")
+            for row in inside
+        )
 
     return [row for row in made if row.kind == "operation" or not has_inner(row)]
 
 
-def batch_invariance(model: torch.nn.Module, batch: Any, sizes: Sequence[int] | None = None, *, plans: int = 8) -> BatchInvariance:
-    """Runs the model on the first rows of a batch, for several sizes, and compares every operation's rows with the whole batch.
+def batch_invariance(
+    model: torch.nn.Module, batch: Any, sizes: Sequence[int] | None = None, *, plans: int = 8
+) -> BatchInvariance:
+    """Runs the model on the first rows of a batch, for several sizes, and compares every operation's rows with the
+    whole batch.
 
-    batch: a tensor, a tuple of arguments or a dict of named ones; every tensor has the batch in front. sizes: 1, 2, 3, half and all
-    unless given. The model runs in eval mode without gradients, and gets its modes back. plans: of how many products the plans
-    are named, by narrow.validate() on kept operands. Rows are found in the first two dimensions of a result. So that changes are
-    found behind other changes, too, results of the whole batch are kept and put into a second run of each smaller one.
+    batch: a tensor, a tuple of arguments or a dict of named ones; every tensor has the batch in front. sizes: 1, 2, 3,
+    half and all unless given. The model runs in eval mode without gradients, and gets its modes back. plans: of how
+    many products the plans are named, by narrow.validate() on kept operands. Rows are found in the first two dimensions
+    of a result. So that changes are found behind other changes, too, results of the whole batch are kept and put into a
+    second run of each smaller one.
 
     >>> import torch
     >>> narrow.torch.batch_invariance(torch.nn.ReLU(), torch.ones(4, 2)).invariant
@@ -141,7 +159,9 @@ def batch_invariance(model: torch.nn.Module, batch: Any, sizes: Sequence[int] | 
     tensors = list(tensors_in(batch))
     counts = {x.shape[0] if x.ndim else 0 for x in tensors}
     if len(counts) != 1 or min(counts) < 2:
-        raise ValueError(f"batch: tensors with the same first dimension, at least 2, are needed, not {sorted(counts) or 'no tensor'}")
+        raise ValueError(
+            f"batch: tensors with the same first dimension, at least 2, are needed, not {sorted(counts) or 'no tensor'}"
+        )
     total = counts.pop()
     wanted = sorted({int(n) for n in sizes} if sizes is not None else {n for n in (1, 2, 3, total // 2) if n <= total})
     if not wanted or wanted[0] < 1 or wanted[-1] > total:
@@ -154,7 +174,9 @@ def batch_invariance(model: torch.nn.Module, batch: Any, sizes: Sequence[int] | 
             keeper = _Rows(model, "sample", total, None)
             whole, again = traced(keeper, batch), trace(model, batch, rows=total, keep=False)
             runs = {n: compare(whole, trace(model, _cut(batch, n), rows=n, keep=False)) for n in wanted}
-            repaired = {n: traced(_Rows(model, "sample", n, keeper), _cut(batch, n)) for n, c in runs.items() if not c.equal}
+            repaired = {
+                n: traced(_Rows(model, "sample", n, keeper), _cut(batch, n)) for n, c in runs.items() if not c.equal
+            }
     finally:
         for m, mode in modes:
             m.training = mode
@@ -162,13 +184,14 @@ def batch_invariance(model: torch.nn.Module, batch: Any, sizes: Sequence[int] | 
     twice = compare(whole, again)
     random = {(row.kind, row.module, row.operation) for row in twice.rows if row.status == "made here"}
     differs = "" if twice.equal else repr(twice).partition(": ")[2].rstrip(">")
-    found: dict[tuple, Record] = {}
+    found: dict[int, Record] = {}  # by the place in the run of the whole batch
     output: set[int] = set()
     compared = 0
     for n, c in runs.items():
         compared += sum(row.status != "unknown" for row in c.rows)
         if unknown := sum(row.status == "unknown" for row in c.rows):
-            notes.append(f"a batch of {n}: {counted(unknown, 'result')} could not be compared, since no dimension follows the batch")
+            what = f"{counted(unknown, 'result')} could not be compared: shapes that differ by more than the batch"
+            notes.append(f"a batch of {n}: {what}")
         if root := next((row for row in c.rows if row.kind == "module" and row.module == ""), None):
             output |= {n} if root.status not in ("equal", "unknown") else set()
         if n not in repaired:
@@ -179,16 +202,17 @@ def batch_invariance(model: torch.nn.Module, batch: Any, sizes: Sequence[int] | 
             if (row.kind, row.module, row.operation) in random:
                 continue
             amount = c._amount(row)
-            m = found.setdefault((row.kind, row.module, row.operation, row.a), Record(
-                module=row.module, operation=row.operation, kind=row.kind, phase=row.phase, call=row.call, node=row.node, sizes=[],
-                changed_rows={}, max_ulp=None, plans={}, mixes=whole.records[row.a].outputs[0]["shape"] == t.records[row.b].outputs[0]["shape"]))  # fmt: skip
+            place = {key: row[key] for key in ("kind", "phase", "module", "call", "node", "operation")}
+            m = found.setdefault(row.a, Record(**place, sizes=[], changed_rows={}, max_ulp=None, plans={}))
+            first, here = (some.records[i].outputs[0]["shape"] for some, i in ((whole, row.a), (t, row.b)))
+            m["mixes"] = first == here
             m.sizes.append(n)
             m.changed_rows[n] = amount["changed_rows"]
             m["max_ulp"] = max((u for u in (m.max_ulp, amount["max_ulp"]) if u is not None), default=None)
             if len([x for x in found.values() if x.plans]) < plans or m.plans:
                 both = (row.plans if "plans" in row else c._plans(row)["plans"]) or (None, None)
                 m.plans.update({size: str(plan) for size, plan in ((n, both[1]), (total, both[0])) if plan})
-    order = sorted(found.items(), key=lambda item: item[0][3])
-    for _, m in order:
+    modules = Records(m for _, m in sorted(found.items()))
+    for m in modules:
         m["plans"] = dict(sorted(m.plans.items()))
-    return BatchInvariance([*wanted, total], Records(m for _, m in order), output, compared, differs, notes)
+    return BatchInvariance([*wanted, total], modules, output, compared, differs, notes)

@@ -1,9 +1,8 @@
 """Bits of tensors: a hash computed where they lie, how far two results are apart, a sample to keep.
 
-The hash is a sum modulo 2^64 of 32-bit words times odd multipliers that depend on the position. A change in one word always
-changes it: the difference is smaller than 2^64 and an odd factor has an inverse. Two words that change places, or many that
-change, go unseen with probability about 2^-32 and 2^-63. It guards against rounding, not against forgery.
-"""
+The hash is a sum modulo 2^64 of 32-bit words times odd multipliers that depend on the position, of blocks of such sums
+again. A change in one word always changes it: an odd factor has an inverse. Two words that change places, or many that
+change, go unseen with probability about 2^-32 and 2^-63. It guards against rounding, not against forgery."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ def tensors_in(x: Any) -> Iterator[torch.Tensor]:
 
 def is_plain(x: torch.Tensor) -> bool:
     """Whether the bits lie in memory: not in a subclass, sparse, quantised or without data."""
-    return (type(x) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and x.layout is torch.strided
-            and not (x.is_nested or x.is_quantized or x.is_meta))  # fmt: skip
+    kinds = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return type(x) in kinds and x.layout is torch.strided and not (x.is_nested or x.is_quantized or x.is_meta)
 
 
 @functools.lru_cache(maxsize=None)
@@ -63,7 +62,7 @@ def _folded(words: torch.Tensor) -> torch.Tensor:
             if blocks < piece.shape[1]:
                 sums.append((piece[:, blocks:] * table[: piece.shape[1] - blocks]).sum(-1, keepdim=True))
         words = torch.cat(sums, 1)
-        words = (words ^ (words >> 32)) * _MIX
+        words = (words ^ ((words >> 32) & 0xFFFFFFFF)) * _MIX  # both steps can be undone
         width = words.shape[1]
     return words[:, 0].to(torch.int64) if width else words.new_zeros(count, dtype=torch.int64)
 
@@ -95,11 +94,15 @@ def row_views(x: torch.Tensor, rows: int, every: bool = False) -> dict[str, torc
     return views
 
 
+def dtype_of(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
 class Numbers:
     """What is known of a tensor's bits: int64 on its device, until fetch() brings all of them to the host at once."""
 
     def __init__(self, x: torch.Tensor, rows: int | None, statistics: bool) -> None:
-        self.entry: dict[str, Any] = {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch."), "hash": None}
+        self.entry: dict[str, Any] = {"shape": list(x.shape), "dtype": dtype_of(x), "hash": None}
         self.words: torch.Tensor | None = None
         self.keys: list[str] = []
         self.has_statistics = False
@@ -145,6 +148,11 @@ def fetch(numbers: list[Numbers], rows: int | None) -> None:
             n.words = None
 
 
+@functools.lru_cache(maxsize=1024)
+def _places_on(count: int, device: torch.device) -> torch.Tensor:
+    return torch.tensor(sample_places(count), device=device)
+
+
 def sample_places(count: int) -> list[int]:
     """Half of the sample from the start, which other batch sizes have, too; the rest spread to the end."""
     if count <= SAMPLE:
@@ -160,29 +168,40 @@ def as_matrix(x: torch.Tensor) -> torch.Tensor:
 def sample(x: torch.Tensor, rows: bool = True, columns: bool = True) -> torch.Tensor:
     """Some rows and columns of a matrix, a copy."""
     if rows:
-        x = x.index_select(0, torch.tensor(sample_places(x.shape[0]), device=x.device))
+        x = x.index_select(0, _places_on(x.shape[0], x.device))
     if columns:
-        x = x.index_select(1, torch.tensor(sample_places(x.shape[1]), device=x.device))
+        x = x.index_select(1, _places_on(x.shape[1], x.device))
     return x
 
 
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+def words_of(x: torch.Tensor) -> torch.Tensor:
+    """The bits of each number as a signed integer."""
+    x = x.contiguous()
+    return x.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize]).to(torch.int64)
 
 
 def distance(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
-    """How many numbers differ, by how much at most, and by how many steps of the format (None where one is NaN or not a float)."""
-    x, y = x.contiguous(), y.contiguous()
+    """How many numbers differ, by how much at most, and by how many steps of the format.
+
+    The amounts are None where one that differs is not finite or not a float.
+    """
     if x.is_complex():
-        x, y = torch.view_as_real(x), torch.view_as_real(y)
-    a, b = (t.view(_WORDS[t.itemsize]).to(torch.int64) for t in (x, y))
+        x, y = (torch.view_as_real(t.resolve_conj()) for t in (x, y))
+    a, b = words_of(x), words_of(y)
     differs = a != b
     count = int(differs.sum())
-    if not count or not x.is_floating_point():
-        return {"count": count, "total": a.numel(), "max_abs": 0.0 if not count else None, "max_ulp": 0 if not count else None}
-    bits = 8 * x.itemsize
-    magnitude = (1 << bits - 1) - 1
-    a, b = (torch.where((t >> (bits - 1)) & 1 == 1, -(t & magnitude), t & magnitude) for t in (a, b))
-    wide = (x.double() - y.double()).abs()[differs]
-    known = bool((x.double().isfinite() & y.double().isfinite())[differs].all())
-    steps = max(abs(int(p) - int(q)) for p, q in zip(a[differs].tolist(), b[differs].tolist())) if bits == 64 else int((a - b).abs().max())
-    return {"count": count, "total": a.numel(), "max_abs": float(wide.max()) if known else None, "max_ulp": steps if known else None}
+    p, q = (t.double()[differs] for t in (x, y))
+    found = {"count": count, "total": a.numel(), "max_abs": None, "max_ulp": None}
+    if not x.is_floating_point() or not bool((p.isfinite() & q.isfinite()).all()):
+        return found
+    top = 8 * x.itemsize - 1
+    # Distances from zero with a sign, so that neighbours are one apart. Of FP64 their difference can exceed 64 bits.
+    a, b = (torch.where((t >> top) & 1 == 1, -(t & ((1 << top) - 1)), t & ((1 << top) - 1))[differs] for t in (a, b))
+    steps = (
+        (abs(i - j) for i, j in zip(a.tolist(), b.tolist()))
+        if top == 63
+        else [int((a - b).abs().max())]
+        if count
+        else []
+    )
+    return {**found, "max_abs": float((p - q).abs().max()) if count else 0.0, "max_ulp": max(steps, default=0)}

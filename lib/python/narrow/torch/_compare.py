@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import torch
 
 from .._records import Record, Records
-from ._bits import distance, sample_places
+from ._bits import distance, sample_places, words_of
 from ._plans import plan_of
 from ._recorder import counted, named
 from ._trace import Trace
@@ -80,19 +80,24 @@ class Pair:
 
 
 class Comparison:
-    """equal: every result that both traces hold has the same bits. first: the first that is made of equal inputs and differs,
-    or None. rows: the results of both, in a's order: status "equal", "made here" (equal inputs), "carried" (other inputs),
-    "other arguments", or "unknown". notes: what else the traces say."""
+    """equal: every result that both traces hold has the same bits. first: the first that is made of equal inputs and
+    differs, or None. rows: the results of both, in a's order: status "equal", "made here" (equal inputs), "carried"
+    (other inputs), "other arguments", or "unknown". notes: what else the traces say."""
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self._a, self._b = a, b
         self._pair = Pair(a.rows, b.rows)
         mine, theirs = _keyed(a), _keyed(b)
         self.rows = Records(self._row(r, theirs[key]) for key, r in mine.items() if key in theirs)
-        self._alone = [[r for key, r in some.items() if key not in other and r.kind == "operation"] for some, other in ((mine, theirs), (theirs, mine))]
+        self._alone = [
+            [r for key, r in some.items() if key not in other and r.kind == "operation"]
+            for some, other in ((mine, theirs), (theirs, mine))
+        ]
         differing = [row for row in self.rows if row.status != "equal"]
         self.equal = bool(self.rows) and not differing
-        self.first: Record | None = next((row for row in self.rows if row.status in ("made here", "other arguments")), None)
+        self.first: Record | None = next(
+            (row for row in self.rows if row.status in ("made here", "other arguments")), None
+        )
         if self.first is not None:
             self.first.update(self._amount(self.first))
             self.first.update(self._plans(self.first))
@@ -110,8 +115,8 @@ class Comparison:
             status = "carried"
         else:
             status = "made here" if x.arguments == y.arguments or self._pair.is_rows else "other arguments"
-        return Record(kind=x.kind, phase=x.phase, module=x.module, call=x.call, node=x.node, operation=x.operation, a=x.index,
-                      b=y.index, same_inputs=inputs, status=status)  # fmt: skip
+        place = {key: x[key] for key in ("kind", "phase", "module", "call", "node", "operation")}
+        return Record(**place, a=x.index, b=y.index, same_inputs=inputs, status=status)
 
     def _other_parameters(self, module: str | None = "") -> list[str]:
         """Parameters and buffers of a module whose bits differ at the start."""
@@ -119,10 +124,10 @@ class Comparison:
         return [name for name in names if (not module or name.startswith(f"{module}."))
                 and self._a.parameters.get(name, "none") != self._b.parameters.get(name, "none")]  # fmt: skip
 
-    def _samples(self, row: Record) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The same numbers of both sides, where they were kept."""
+    def _samples(self, row: Record, whole: bool) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """The same numbers of both sides, where they were kept; whole results if wanted and there."""
         x, y = (t.kept.get(i, {}) for t, i in ((self._a, row.a), (self._b, row.b)))
-        if "out" in x and "out" in y and x["out"].shape == y["out"].shape:
+        if whole and "out" in x and "out" in y and x["out"].shape == y["out"].shape:
             return x["out"], y["out"]
         if "d" not in x or "d" not in y or x["d"].dtype != y["d"].dtype:
             return None
@@ -133,14 +138,18 @@ class Comparison:
         if "0" not in [key for key, *_ in heads] or x["d"].shape[1] != y["d"].shape[1]:
             return None
         # Rows of the smaller batch that both samples hold; of a batch of products the first, which the sample is of.
-        counts = [torch.Size(s[-2:-1] if "a" in t and len(s) == 3 else s[:-1] or s).numel() for s, t in zip(shapes, (x, y))]
+        counts = [
+            torch.Size(s[-2:-1] if "a" in t and len(s) == 3 else s[:-1] or s).numel() for s, t in zip(shapes, (x, y))
+        ]
         places = [sample_places(count) for count in counts]
         common = [p for p in places[0] if p in places[1] and p < min(counts)]
         return x["d"][[places[0].index(p) for p in common]], y["d"][[places[1].index(p) for p in common]]
 
     def _amount(self, row: Record) -> dict[str, Any]:
-        both = self._samples(row)
-        found = distance(*both) if both is not None else {"count": None, "total": None, "max_abs": None, "max_ulp": None}
+        both = self._samples(row, True)
+        found = (
+            distance(*both) if both is not None else {"count": None, "total": None, "max_abs": None, "max_ulp": None}
+        )
         outputs = [t.records[i].outputs for t, i in ((self._a, row.a), (self._b, row.b))]
         found["whole"] = torch.Size(outputs[0][0]["shape"]).numel()
         changed = [self._pair.changed_rows(x, y) for x, y in zip(*outputs)]
@@ -150,17 +159,23 @@ class Comparison:
     def _plans(self, row: Record) -> dict[str, Any]:
         """The plans of both sides: of a product, or of a module that is one product on at least one side."""
         product = [self._product(t, i) for t, i in ((self._a, row.a), (self._b, row.b))]
-        both = self._samples(row)
+        both = self._samples(row, False)
         if both is None or not any(product):
             return {"plans": None}
         plans: list[Any] = []
-        words = [t.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.itemsize]) for t in both]
+        words = [words_of(t) for t in both]
         for trace, index, known, other in zip((self._a, self._b), (row.a, row.b), product, product[::-1]):
-            operands = known or (other if not self._pair.is_rows else None)  # equal inputs: the operands of the other side are these
+            operands = known or (
+                other if not self._pair.is_rows else None
+            )  # equal inputs: the operands of the other side are these
             d = trace.kept[index]["d"]
             differs = (words[0] != words[1]) if words[0].shape == d.shape else None
             device = trace.records[index].device
-            plans.append(plan_of(operands, d, device, differs=differs, like=plans[0].model if plans and plans[0] else "") if operands else None)
+            plans.append(
+                plan_of(operands, d, device, differs=differs, like=plans[0].model if plans and plans[0] else "")
+                if operands
+                else None
+            )
         return {"plans": plans}
 
     @staticmethod
@@ -170,12 +185,13 @@ class Comparison:
         if r.kind == "operation":
             kept = trace.kept.get(index, {})
             return kept if "a" in kept else None
-        inside = [i for i, some in trace.kept.items() if "a" in some and i < index and trace.records[i].module == r.module
-                  and trace.records[i].call == r.call and trace.records[i].phase == r.phase]  # fmt: skip
+        products = [trace.records[i] for i, some in trace.kept.items() if "a" in some and i < index]
+        here = (r.module, r.call, r.phase)
+        inside = [x.index for x in products if (x.module, x.call, x.phase) == here]
         if len(inside) != 1:
             return None
-        of = trace.kept[inside[0]]
-        return of if of["d"].shape == trace.kept.get(index, {}).get("d", torch.empty(0)).shape else None
+        is_result = trace.records[inside[0]].outputs[0]["hash"] == r.outputs[0]["hash"]
+        return trace.kept[inside[0]] if is_result and index in trace.kept else None
 
     def _noted(self) -> Iterator[str]:
         a, b = self._a, self._b
@@ -186,17 +202,26 @@ class Comparison:
         if devices[0] != devices[1]:
             yield f"devices {', '.join(devices[0])} and {', '.join(devices[1])}"
         if other := self._other_parameters():
-            yield f"parameters or buffers differ before the run: {other[0]}{f' and {len(other) - 1} more' if len(other) > 1 else ''}"
-        root = next((row for row in self.rows if row.kind == "module" and row.module == "" and row.phase == "forward"), None)
-        if root is not None and self._pair.all_same(a.records[root.a].inputs, b.records[root.b].inputs) is not True:
-            shapes = [", ".join(str(tuple(x["shape"])) for x in t.records[i].inputs) or "none" for t, i in ((a, root.a), (b, root.b))]
-            yield ("the inputs of the model differ" + (f": shapes {shapes[0]} and {shapes[1]}" if shapes[0] != shapes[1] else "")
-                   + ("" if self._pair.is_rows or shapes[0] == shapes[1] else
-                      "; for two sizes of a batch give both traces rows=, or use batch_invariance()"))  # fmt: skip
+            more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+            yield f"parameters or buffers differ before the run: {other[0]}{more}"
+        root = next(
+            (row for row in self.rows if row.kind == "module" and row.module == "" and row.phase == "forward"), None
+        )
+        if root is not None and self._pair.all_same(a.records[root.a].inputs, b.records[root.b].inputs) is False:
+            shapes = [
+                ", ".join(str(tuple(x["shape"])) for x in t.records[i].inputs) or "none"
+                for t, i in ((a, root.a), (b, root.b))
+            ]
+            text = "the inputs of the model differ"
+            if shapes[0] != shapes[1]:
+                text += f": shapes {shapes[0]} and {shapes[1]}"
+            if shapes[0] != shapes[1] and not self._pair.is_rows:
+                text += "; for two sizes of a batch give both traces rows=, or use batch_invariance()"
+            yield text
         if self._alone[0] or self._alone[1]:
-            some = next((r for r in [*self._alone[0], *self._alone[1]]))
-            yield (f"{counted(len(self._alone[0]), 'operation')} of a and {len(self._alone[1])} of b without a counterpart, first "
-                   f"{some.operation} {named(some)}")  # fmt: skip
+            some = [*self._alone[0], *self._alone[1]][0]
+            count = f"{counted(len(self._alone[0]), 'operation')} of a and {len(self._alone[1])} of b"
+            yield f"{count} without a counterpart, first {some.operation} {named(some)}"
         if unknown := sum(row.status == "unknown" for row in self.rows):
             yield f"{counted(unknown, 'result')} could not be compared"
 
@@ -205,17 +230,22 @@ class Comparison:
         if not self.rows:
             return "Nothing to compare: no operation, module or gradient is in both."
         if self.equal:
-            return f"No difference: {of}{'the one result that is' if len(self.rows) == 1 else f'all {len(self.rows)} results that are'} in both {'has' if len(self.rows) == 1 else 'have'} the same bits."
+            all_ = "the one result in both has" if len(self.rows) == 1 else f"all {len(self.rows)} results in both have"
+            return f"No difference: {of}{all_} the same bits."
         if self.first is not None:
             return f"First difference: {self._said(self.first)}"
         first = next((row for row in self.rows if row.status == "carried"), None)
         if first is None:
-            return f"No difference seen: {sum(row.status == 'equal' for row in self.rows)} results have the same bits, others could not be compared."
-        return (f"The results differ from {self._name(first)} on, whose inputs differ, too; no operation in both makes a difference "
-                "of equal inputs.")  # fmt: skip
+            same = counted(sum(row.status == "equal" for row in self.rows), "result")
+            return f"No difference seen: {same} with the same bits, and others that could not be compared."
+        why = "whose inputs differ, too; no operation in both makes a difference of equal inputs"
+        return f"The results differ from {self._name(first)} on, {why}."
 
     def _name(self, row: Record) -> str:
-        what = {"module": f"the result of {row.module or 'the model'} ({row.operation})", "gradient": f"the gradient of {row.module}"}
+        what = {
+            "module": f"the result of {row.module or 'the model'} ({row.operation})",
+            "gradient": f"the gradient of {row.module}",
+        }
         call = f", call {row.call}" if row.call > 1 else ""
         return what.get(row.kind, f"{row.operation} {named(row)}") + call
 
@@ -240,7 +270,11 @@ class Comparison:
         else:
             of = "" if row.total == row.whole else f" kept of {row.whole}"
             text += f": {row.count} of {row.total} numbers{of} differ"
-            text += ", NaN or Inf among them" if row.max_ulp is None else f", by {row.max_ulp} ulp or {row.max_abs:.3g} at most"
+            text += (
+                ", NaN or Inf among them"
+                if row.max_ulp is None
+                else f", by {row.max_ulp} ulp or {row.max_abs:.3g} at most"
+            )
         return text + "." + (" It draws random numbers." if x.random or y.random else "")
 
     def __str__(self) -> str:
@@ -249,7 +283,11 @@ class Comparison:
             if self.first.kind == "module":
                 for name, t, i in (("a", self._a, self.first.a), ("b", self._b, self.first.b)):
                     m, phase = self.first.module, self.first.phase
-                    inside = [r.operation for r in t.records[:i] if r.kind == "operation" and r.module == m and r.phase == phase]
+                    inside = [
+                        r.operation
+                        for r in t.records[:i]
+                        if r.kind == "operation" and r.module == m and r.phase == phase
+                    ]
                     more = f" and {len(inside) - 6} more" if len(inside) > 6 else ""
                     lines.append(f"  operations of {name}: {', '.join(inside[:6]) or 'none of its own'}{more}")
             for name, plan in zip("ab", self.first.plans or []):
@@ -266,15 +304,15 @@ def compare(a: Trace | str | os.PathLike, b: Trace | str | os.PathLike) -> Compa
     """Names the first operation of two traces (or files of them) whose inputs are equal and whose result differs.
 
     Operations are paired by phase, module, name and occurrence. Only a pair with equal inputs and arguments is called a
-    difference of its own, so that a pair that does not belong together is not. Where two sides compute a module by other
-    operations, its inputs, parameters and result are compared. Traces of two batch sizes, both with rows=, are compared row by
-    row. Plans of products come from narrow.validate() on the kept samples.
+    difference of its own, so that a pair that does not belong together is not. Where two sides compute a module by
+    other operations, its inputs, parameters and result are compared. Traces of two batch sizes, both with rows=, are
+    compared row by row. Plans of products come from narrow.validate() on the kept samples.
 
     >>> import torch
     >>> layer = torch.nn.Linear(2, 2)
     >>> t = narrow.torch.trace(layer, torch.ones(1, 2))
     >>> narrow.torch.compare(t, t)
-    <narrow.torch.Comparison: No difference: all 2 results that are in both have the same bits.>
+    <narrow.torch.Comparison: No difference: all 2 results in both have the same bits.>
     """
     given = []
     for name, t in (("a", a), ("b", b)):

@@ -1,11 +1,10 @@
 """The first NaN or Inf of a run: which operation made it, of what, and where it came in if none did.
 
-What counts:
-  NaN   always, at the operation whose result holds it and whose inputs do not; or where it came in with an input.
-  Inf   at the operation that makes it of finite inputs, unless one of its own arguments is infinite: masked_fill(-inf),
-        full(-inf), where(.., -inf) make Inf on purpose. What is computed from an Inf on purpose is not reported while no NaN
-        comes of it; an Inf that came in with an argument is reported when the model's output holds it, one in a parameter at
-        its first use. log(0) and 1 / 0 are reported, even where later operations make them finite: ignore= leaves them out.
+NaN is always a finding: at the operation whose result holds it and whose inputs do not, or where it came in. Inf is
+one at the operation that makes it of finite inputs, unless an argument that is a number is infinite itself:
+masked_fill(-inf), full(-inf) and where(.., -inf) make Inf on purpose. What is computed from that is no finding while no
+NaN comes of it. An Inf in a parameter is one at its first use, an Inf in another tensor from outside when the model's
+output holds it. log(0) and 1 / 0 are findings even where later operations make them finite; ignore= leaves them out.
 """
 
 from __future__ import annotations
@@ -13,19 +12,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter, deque
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._arrays import DTYPES
 from .._records import Record, Records
-from ._bits import is_plain, tensors_in
-from ._recorder import (Recorder, Where, check_model, counted, is_allocation, is_compiled, named, operation_name, read_arguments,
-                        results, writes)  # fmt: skip
+from ._bits import dtype_of, is_plain, tensors_in
+from ._recorder import (Recorder, Where, check_model, counted, is_allocation, is_compiled, named, operation_name,
+                        read_arguments, results, writes)  # fmt: skip
 from ._trace import gradients_put_back, run
 
 LAST = 21  # records kept before the finding
+_CONSTANT = "a single number from outside"  # whose Inf stands for an argument: masked_fill(mask, torch.tensor(-inf))
 _PENDING = 256  # operations on a CUDA device between two looks
 
 
@@ -59,15 +59,19 @@ class _Event:
     def __init__(self, where: Where, operation: str, index: int) -> None:
         self.record = Record(index=index, **where._asdict(), operation=operation)
         self.names: list[str] = []
-        self.sources: list[tuple[int | None, str]] = []  # of each input: the operation that wrote it last, or what it is outside
+        self.sources: list[tuple[int | None, str]] = []  # of each input: what wrote it last, or what it is outside
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.constants: list[float] = []
-        self.widened: Callable[[], str] = lambda: "The result in float64 is not known, since the operands were gone when it was looked at."
+        self.widened: Callable[[], str] = lambda: (
+            "The result in float64 is not known, since the operands were gone when it was looked at."
+        )
 
 
 class _Checker(Recorder):
-    def __init__(self, model: torch.nn.Module, at_once: bool, ignore: tuple[str, ...], report: Callable[[Record], None]) -> None:
+    def __init__(
+        self, model: torch.nn.Module, at_once: bool, ignore: tuple[str, ...], report: Callable[[Record], None]
+    ) -> None:
         super().__init__(model)
         self.at_once, self.ignore, self.report = at_once, ignore, report
         self.is_done = False
@@ -78,8 +82,10 @@ class _Checker(Recorder):
         self.ignored: Counter[str] = Counter()
         self._pending: list[_Event] = []
         self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
-        self._outside = {p.untyped_storage()._cdata: f"{kind} {name}" for kind, some in
-                         (("buffer", model.named_buffers()), ("parameter", model.named_parameters())) for name, p in some if is_plain(p)}  # fmt: skip
+        held = [("buffer", model.named_buffers()), ("parameter", model.named_parameters())]
+        self._outside = {
+            p.untyped_storage()._cdata: f"{kind} {name}" for kind, some in held for name, p in some if is_plain(p)
+        }
         self._arguments: dict[int, tuple[StorageWeakRef, str]] = {}
 
     def _source(self, x: torch.Tensor) -> tuple[int | None, str]:
@@ -89,7 +95,7 @@ class _Checker(Recorder):
         for table in (self._storages, self._arguments):
             if (found := table.get(key)) is not None and not found[0].expired():
                 return (found[1], "") if table is self._storages else (None, found[1])
-        return None, self._outside.get(key, "a tensor from outside")
+        return None, self._outside.get(key, _CONSTANT if x.numel() == 1 else "a tensor from outside")
 
     def _written(self, x: torch.Tensor, index: int) -> None:
         if is_plain(x):
@@ -103,9 +109,9 @@ class _Checker(Recorder):
         self.count += 1
         read = read_arguments(func, args, kwargs)
         e.names, e.sources = [name for name, _ in read], [self._source(x) for _, x in read]
-        # What is written over must be looked at before; the rest when there is a reason to, if it is still there then.
+        # What is written over must be looked at before; the rest after, when there is a reason to.
         overwritten = {id(x) for i in writes(func) if i < len(args) for x in tensors_in(args[i])}
-        e.inputs = [_extremes(x) if id(x) in overwritten or not self._now(x) else None for _, x in read]
+        e.inputs = [_extremes(x) if id(x) in overwritten else None for _, x in read]
         e.constants = _constants(args, kwargs)
         return e, read
 
@@ -119,12 +125,13 @@ class _Checker(Recorder):
         for x in tensors_in(out):
             self._written(x, e.record.index)
         if is_allocation(func):
-            self.origins[e.record.index] = ("memory", f"memory of {e.record.operation} that no recorded operation wrote")
+            text = f"memory of {e.record.operation} that no recorded operation wrote"
+            self.origins[e.record.index] = ("memory", text)
             return
         found = results(func, out)
         if not found:
             return
-        e.record.update(shape=list(found[0].shape), dtype=str(found[0].dtype).removeprefix("torch."))
+        e.record.update(shape=list(found[0].shape), dtype=dtype_of(found[0]))
         e.record["result"] = self._outside.get(found[0].untyped_storage()._cdata, "") if is_plain(found[0]) else ""
         e.outputs = [_extremes(x) for x in found]
         self._look(e, all(self._now(x) for x in found), read, lambda: _in_float64(func, args, kwargs, found))
@@ -132,10 +139,11 @@ class _Checker(Recorder):
     def _look(self, e: _Event, now: bool, read: list, widened: Callable[[], str]) -> None:
         if now:
             e.outputs = [None if x is None else x.tolist() for x in e.outputs]
-            if any(map(_state, e.outputs)):
-                e.inputs = [known if known is not None else _extremes(x) for known, (_, x) in zip(e.inputs, read)]
-                e.inputs = [None if x is None else x.tolist() for x in e.inputs]
-                e.widened = widened
+        if not now or any(map(_state, e.outputs)):
+            e.inputs = [known if known is not None else _extremes(x) for known, (_, x) in zip(e.inputs, read)]
+        if now:
+            e.inputs = [None if x is None else x.tolist() for x in e.inputs]
+            e.widened = widened if any(map(_state, e.outputs)) else e.widened
             if not self._pending:
                 self._judge(e)
                 return
@@ -162,8 +170,10 @@ class _Checker(Recorder):
                 self._judge(e)
 
     def entered(self, where, module, args):
-        if module is self.model and not self.is_done:
-            self.flush()
+        if module is not self.model:
+            return
+        self.flush()
+        if not self.is_done:
             self.steps += 1
             self._arguments.clear()
             for i, arg in enumerate(args):
@@ -182,7 +192,7 @@ class _Checker(Recorder):
             return
         for x in tensors_in(output):
             e = _Event(where, "output", self.count)
-            e.record.update(shape=list(x.shape), dtype=str(x.dtype).removeprefix("torch."), result="")
+            e.record.update(shape=list(x.shape), dtype=dtype_of(x), result="")
             e.names, e.sources, e.outputs = ["output"], [self._source(x)], [_extremes(x)]
             e.inputs = list(e.outputs)
             self._look(e, self._now(x), [("output", x)], lambda: "")
@@ -193,7 +203,8 @@ class _Checker(Recorder):
         """Why an input is not finite: a word for the rule, and a sentence."""
         if source is not None:
             return self.origins.get(source, ("unseen", "written by an operation whose result was not looked at"))
-        return "parameter" if outside.startswith("parameter") else "outside", outside
+        kind = "purpose" if outside == _CONSTANT else "parameter" if outside.startswith("parameter") else "outside"
+        return kind, outside
 
     def _judge(self, e: _Event) -> None:
         r, out = e.record, [_state(x) for x in e.outputs]
@@ -208,7 +219,8 @@ class _Checker(Recorder):
         reasons = [self._reason(*source) for source in e.sources]
         came = ""
         if carried := [i for i, state in enumerate(states) if state == what]:
-            excuses = ["purpose", "ignored", *(["outside"] if what == "Inf" and r.operation != "output" else [])]
+            excuses = ["ignored", *(["purpose"] if what == "Inf" else [])]
+            excuses += ["outside"] if what == "Inf" and r.operation != "output" else []
             i = next((i for i in carried if reasons[i][0] not in excuses), None)
             if i is None:
                 self.origins[r.index] = reasons[carried[0]]
@@ -222,10 +234,15 @@ class _Checker(Recorder):
             self.origins[r.index] = ("ignored", f"made by {r.operation} {named(r)}, which is ignored")
             self.ignored[f"{r.operation} {named(r)}"] += 1
             return
-        origins = [f"{e.names[i]} holds {state}, {reasons[i][1]}" for i, state in enumerate(states) if state and state != what]
-        r.update(what=what, came_in=came, step=self.steps, origins=origins, constants=e.constants,
-                 inputs=Records(Record(name=name, amax=_amax(x), state=_state(x)) for name, x in zip(e.names, e.inputs)),
-                 limit="" if came or r.operation == "output" else e.widened(), records=Records(self.ring))  # fmt: skip
+        origins = [
+            f"{e.names[i]} holds {state}, {reasons[i][1]}" for i, state in enumerate(states) if state and state != what
+        ]
+        inputs = Records(Record(name=name, amax=_amax(x), state=_state(x)) for name, x in zip(e.names, e.inputs))
+        limit = "" if came or r.operation == "output" else e.widened()
+        r.update(
+            what=what, came_in=came, step=self.steps, origins=origins, constants=e.constants, inputs=inputs, limit=limit
+        )
+        r["records"] = Records(self.ring)
         self.is_done = True
         self._pending.clear()
         self.report(r)
@@ -248,17 +265,22 @@ def _in_float64(func: Any, args: tuple, kwargs: dict, found: list[torch.Tensor])
 
     try:
         again = results(func, func(*map(wide, args), **{key: wide(x) for key, x in kwargs.items()}))
-        x, y = next((x, y) for x, y in zip(found, again) if x.is_floating_point() and not bool(x.float().isfinite().all()))
+        x, y = next(
+            (x, y) for x, y in zip(found, again) if x.is_floating_point() and not bool(x.float().isfinite().all())
+        )
         exact = y.double()[~(x.float() if x.itemsize < 4 else x).isfinite()]
     except Exception as error:  # an operation without float64
         return f"The result in float64 is not known ({type(error).__name__})."
-    name = DTYPES.get(str(x.dtype).removeprefix("torch."), (str(x.dtype),))[0]
+    name = DTYPES.get(dtype_of(x), (dtype_of(x),))[0]
     if not bool(exact.isfinite().all()):
-        return f"In float64 the result is {'NaN' if bool(exact.isnan().any()) else 'Inf'}, too: it is not {name} that cannot hold it."
+        what = "NaN" if bool(exact.isnan().any()) else "Inf"
+        return f"In float64 the result is {what}, too: it is not {name} that cannot hold it."
     largest, limit = float(exact.abs().max()), torch.finfo(x.dtype).max
     if largest > limit:
         return f"In float64 the result is {largest:.6g}, which exceeds the largest {name} number, {limit:.6g}."
-    return f"In float64 the result is at most {largest:.6g}, which {name} can hold: an intermediate result was not finite."
+    return (
+        f"In float64 the result is at most {largest:.6g}, which {name} can hold: an intermediate result was not finite."
+    )
 
 
 def _shown(r: Record) -> str:
@@ -267,8 +289,8 @@ def _shown(r: Record) -> str:
 
 
 class FirstNonfinite:
-    """What was found; also the context to look in. first: None, or the operation with what ("NaN", "Inf"), module, phase, node,
-    step (calls of the model so far), inputs (name, amax, state), came_in, limit and the last records."""
+    """What was found; also the context to look in. first: None, or the operation with what ("NaN", "Inf"), module,
+    phase, node, step (calls of the model so far), inputs (name, amax, state), came_in, limit and the last records."""
 
     def __init__(self, model: torch.nn.Module, raise_: bool, at_once: bool, ignore: tuple[str, ...]) -> None:
         self.first: Record | None = None
@@ -287,8 +309,7 @@ class FirstNonfinite:
 
     def __exit__(self, *error: Any) -> None:
         self._checker.__exit__(*error)
-        if error[0] is None:
-            self._checker.flush()
+        self._checker.flush()
 
     @property
     def records(self) -> Records:
@@ -306,7 +327,8 @@ class FirstNonfinite:
         r, c = self.first, self._checker
         if r is None:
             text = f"No NaN, and no Inf made of finite numbers, in {counted(c.count, 'operation')}."
-            for counts, said in ((c.on_purpose, "Inf was written on purpose"), (c.ignored, "Ignored were results that are not finite")):
+            words = ("Inf was written on purpose", "Ignored were results that are not finite")
+            for counts, said in zip((c.on_purpose, c.ignored), words):
                 if counts:
                     text += f" {said}, {counted(sum(counts.values()), 'time')}, first by {next(iter(counts))}."
             return text
@@ -327,7 +349,9 @@ class FirstNonfinite:
         if r.operation == "output":
             return lines[0] + self._last(r)
         amax = [f"{x.name} {'NaN' if x.state == 'NaN' else f'{x.amax:.6g}'}" for x in r.inputs if x.amax is not None]
-        lines.append(f"Largest magnitudes of its inputs: {', '.join(amax)}." if amax else "It has no floating-point inputs.")
+        lines.append(
+            f"Largest magnitudes of its inputs: {', '.join(amax)}." if amax else "It has no floating-point inputs."
+        )
         lines += [f"{text[:1].upper()}{text[1:]}." for text in r.origins]
         lines += [f"One of its arguments is {x}." for x in r.constants[:1]]
         return "\n".join(lines) + self._last(r)
@@ -340,20 +364,27 @@ class FirstNonfinite:
         return f"<narrow.torch.FirstNonfinite: {self._headline()}>"
 
 
-def first_nonfinite(model: torch.nn.Module, inputs: Any = None, *, backward: bool | Callable[[Any], torch.Tensor] = False,
-                    raise_: bool = False, at_once: bool = False, ignore: tuple[str, ...] | list[str] = ()) -> FirstNonfinite:  # fmt: skip
+def first_nonfinite(
+    model: torch.nn.Module,
+    inputs: Any = None,
+    *,
+    backward: bool | Callable[[Any], torch.Tensor] = False,
+    raise_: bool = False,
+    at_once: bool = False,
+    ignore: Sequence[str] = (),
+) -> FirstNonfinite:
     """Finds the operation that makes the first NaN or Inf, in one run of the model or around a training loop.
 
         with narrow.torch.first_nonfinite(model) as found:
             train()
         print(found)
 
-    inputs, backward: as in trace(); without inputs it is a context. raise_: FloatingPointError at the operation, instead of a
-    warning. ignore: operations whose Inf or NaN is no finding, as in ("aten.log",). Every operation costs one reduction of its
-    result. On the CPU results are looked at at once. On CUDA the smallest and largest numbers of inputs and results wait on the
-    device and are read every 256 operations, without the operands: the float64 result that tells which limit was crossed then
-    needs at_once=True (as raise_ does), which waits for the device after each operation. A loss scaler that tries larger scales
-    makes Inf in gradients as its way of working: it is reported.
+    inputs, backward: as in trace(); without inputs it is a context. raise_: FloatingPointError at the operation,
+    instead of a warning. ignore: operations whose Inf or NaN is no finding, as in ("aten.log",). Every operation costs
+    one reduction of its result. On the CPU results are looked at at once. On CUDA the smallest and largest numbers of
+    inputs and results wait on the device and are read every 256 operations, without the operands: the float64 result
+    that tells which limit was crossed then needs at_once=True (as raise_ does), which waits for the device after each
+    operation. A loss scaler that tries larger scales makes Inf in gradients as its way of working: it is reported.
 
     >>> import torch
     >>> narrow.torch.first_nonfinite(torch.nn.Linear(2, 2), torch.ones(1, 2))
@@ -361,14 +392,18 @@ def first_nonfinite(model: torch.nn.Module, inputs: Any = None, *, backward: boo
     """
     check_model(model)
     if is_compiled(model):
-        raise ValueError("model: it is compiled, and operations inside compiled code are not seen; give the module as it was before")
+        raise ValueError(
+            "model: it is compiled, and operations inside compiled code are not seen; give the module as it was before"
+        )
     if isinstance(ignore, str) or not all(isinstance(name, str) for name in ignore):
         raise TypeError("ignore: names of operations are needed, as in ('aten.log',)")
-    found = FirstNonfinite(model, raise_, at_once or raise_, tuple(name if "." in name else f"aten.{name}" for name in ignore))
+    found = FirstNonfinite(
+        model, raise_, at_once or raise_, tuple(name if "." in name else f"aten.{name}" for name in ignore)
+    )
     if inputs is None:
         if backward:
             raise ValueError("backward: it needs inputs; a context sees the backward pass that runs in it")
         return found
-    with gradients_put_back(model), found:
+    with gradients_put_back(model, inputs), found:
         run(model, inputs, backward)
     return found

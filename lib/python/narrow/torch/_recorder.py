@@ -1,8 +1,9 @@
 """Sees every operation of a model with the module that called it; takes its hooks back when it ends.
 
-Modules are followed by hooks common to all modules, which stock layers do not look at: hooks of a module's own would turn off
-the fast path of nn.TransformerEncoder and change its bits. An operation of the backward pass gets the module of the forward
-operation whose autograd node it runs for, by the node's sequence number; where two threads used one number, None.
+Modules are followed by hooks common to all modules, which stock layers do not look at: hooks of a module's own would
+turn off the fast path of nn.TransformerEncoder and change its bits. An operation of the backward pass gets the module
+of the forward operation whose autograd node it runs for, by the node's sequence number; where two threads used one
+number, none. The sum of two gradients that meet is counted to the node that brought the second.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._bits import tensors_in
 
-_WRITERS = {f"aten.{name}_" for name in ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", "exponential",
-                                         "geometric", "log_normal", "cauchy")}  # fmt: skip
+_WRITERS = {f"aten.{name}_" for name in ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random",
+                                         "exponential", "geometric", "log_normal", "cauchy")}  # fmt: skip
 _NODES = 1 << 17  # of the latest forward operations, whose backward can be named
 
 
 class Where(NamedTuple):
-    """phase: forward, backward, recompute (of a checkpoint, during backward) or optimizer. module: '' is the model itself, None outside;
-    call: which call of the module, -1 where the module of a backward operation is not known."""
+    """phase: forward, backward, recompute (of a checkpoint, during backward) or optimizer. module: '' is the model,
+    None outside. call: which call of the module, -1 where the module of a backward operation is not known."""
 
     phase: str
     module: str | None
@@ -36,9 +37,7 @@ class Where(NamedTuple):
 
 class _Frame(NamedTuple):
     module: Any
-    path: str
-    call: int
-    in_backward: bool
+    where: Where
     inputs: Any
 
 
@@ -47,9 +46,13 @@ def named(where: Any) -> str:
     module = where.module
     place = "outside the model" if module is None else f"in {module}" if module else "in the model itself"
     if where.phase == "backward":
-        of = module or "the model itself" if module is not None else f"an operation {'of an unknown module' if where.call < 0 else 'outside the model'}"
+        of = module or "the model itself"
+        if module is None:
+            of = "an operation of an unknown module" if where.call < 0 else "an operation outside the model"
         return f"in the backward pass of {of}" + (f" ({where.node})" if where.node else "")
-    return {"forward": place, "recompute": f"{place}, recomputed for the backward pass", "optimizer": "in the optimizer's step"}[where.phase]
+    if where.phase == "optimizer":
+        return "in the optimizer's step"
+    return place + (", recomputed for the backward pass" if where.phase == "recompute" else "")
 
 
 @functools.lru_cache(maxsize=None)
@@ -99,7 +102,10 @@ def results(func: Any, out: Any) -> list[torch.Tensor]:
 
 
 def is_compiled(model: torch.nn.Module) -> bool:
-    return any(type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules())
+    return any(
+        type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None) is not None
+        for m in model.modules()
+    )
 
 
 def counted(n: int, what: str) -> str:
@@ -112,7 +118,7 @@ def check_model(model: Any) -> None:
 
 
 class Recorder(TorchDispatchMode):
-    """A mode whose before() and after() get every operation that is no view, entered() and left() every call of a module.
+    """before() and after() get every operation that is no view, entered() and left() every call of a module.
 
     What they compute is seen by no recorder and no autograd; the operation itself runs as it would without.
     """
@@ -174,17 +180,17 @@ class Recorder(TorchDispatchMode):
         stack = self._stacks[threading.get_ident()]
         is_backward = torch._C._current_autograd_node() is not None
         where = Where("recompute" if is_backward else "forward", path, self._calls[path], "")
-        stack.append(_Frame(module, path, self._calls[path], is_backward, self._quietly(self.entered, where, module, args)))
+        stack.append(_Frame(module, where, self._quietly(self.entered, where, module, args)))
 
-    def _after(self, module, args, kwargs, output):
+    def _after(self, module, args, *rest):
+        kwargs, output = rest if len(rest) == 2 else ({}, None)  # after an exception torch gives no kwargs
         stack = self._stacks[threading.get_ident()]
         if self.is_busy or not any(frame.module is module for frame in stack):
             return
         while (frame := stack.pop()).module is not module:  # calls that an exception ended
             pass
         if output is not None:
-            where = Where("recompute" if frame.in_backward else "forward", frame.path, frame.call, "")
-            self._quietly(self.left, where, module, kwargs, output, frame.inputs)
+            self._quietly(self.left, frame.where, module, kwargs, output, frame.inputs)
 
     def _quietly(self, method: Any, *arguments: Any) -> Any:
         self.is_busy = True
@@ -198,16 +204,18 @@ class Recorder(TorchDispatchMode):
         thread = threading.get_ident()
         stack = self._stacks[thread]
         node = torch._C._current_autograd_node()
-        if node is None or (stack and stack[-1].in_backward):
-            phase = "recompute" if node is not None else "optimizer" if self._is_optimizing and not stack else "forward"
-            where = Where(phase, stack[-1].path if stack else None, stack[-1].call if stack else 0, "")
+        if stack and (node is None or stack[-1].where.phase == "recompute"):
+            where = stack[-1].where
+        elif node is None:
+            where = Where("optimizer" if self._is_optimizing else "forward", None, 0, "")
         elif hasattr(node, "variable"):
             name = self.parameters.get(id(node.variable))
-            where = Where("backward", None if name is None else name.rpartition(".")[0], 0, f"gradient of {name or 'a leaf'}")
+            module = None if name is None else name.rpartition(".")[0]
+            where = Where("backward", module, 0, f"gradient of {name or 'a leaf'}")
         else:
             _, module, number = self._nodes.get(node._sequence_nr(), (0, None, -1))
             where = Where("backward", module, number, node.name())
-        # Autograd has made the node of this operation already, if it needs one; a later one without a node finds the place taken.
+        # Autograd has made this operation's node already, if it needs one; a later one without finds the place taken.
         made = torch.autograd._get_sequence_nr() - 1
         if made >= self._first or thread != self._thread:
             known = self._nodes.setdefault(made, (thread, where.module, where.call))

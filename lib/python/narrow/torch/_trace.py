@@ -13,7 +13,8 @@ from .._arrays import DTYPE_OF, wrap
 from .._records import Record, Records
 from .._tensors import load, save
 from ._bits import Numbers, as_matrix, fetch, is_plain, sample, tensors_in
-from ._recorder import Recorder, Where, check_model, is_allocation, is_compiled, operation_name, read_arguments, results
+from ._recorder import (Recorder, Where, check_model, counted, is_allocation, is_compiled, operation_name,
+                        read_arguments, results)  # fmt: skip
 
 _KEEP = (False, "sample", "all")
 _NOTED = (bool, int, float, complex, str, torch.dtype, type(None))
@@ -43,10 +44,10 @@ def product_of(name: str, args: tuple, kwargs: dict) -> dict[str, Any] | None:
 class Trace:
     """The records of one run, in order; compare() holds two of them side by side.
 
-    records: index, kind ("operation", the result of a "module", or the "gradient" of a parameter), phase, module ('' the model,
-    None outside), call, operation, node, arguments, device, random, inputs and outputs (shape, dtype, hash, nan, inf, amax).
-    kept: of a record's index, the sample of its first result, and the operands of products. notes: what was not seen, and why.
-    """
+    records: index, kind ("operation", the result of a "module", or the "gradient" of a parameter), phase, module (''
+    the model, None outside), call, operation, node, arguments, device, random, inputs and outputs (shape, dtype, hash,
+    nan, inf, amax). kept: of a record's index, the sample of its first result, and the operands of products. notes:
+    what was not seen, and why."""
 
     def __init__(self, said: dict[str, Any], kept: dict[int, dict[str, torch.Tensor]]) -> None:
         self.records = Records(Record(row) for row in said["records"])
@@ -61,7 +62,9 @@ class Trace:
         """Writes a .safetensors file, whole or not at all."""
         said = {key: getattr(self, key) for key in ("model", "torch", "rows", "parameters", "notes")}
         tensors = {f"{index}.{key}": x for index, some in self.kept.items() for key, x in some.items()}
-        save(path, tensors or {"empty": torch.zeros(1)}, {"narrow.trace": json.dumps({**said, "records": self.records})})
+        save(
+            path, tensors or {"empty": torch.zeros(1)}, {"narrow.trace": json.dumps({**said, "records": self.records})}
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Trace:
@@ -83,7 +86,8 @@ class Trace:
         count = sum(r.kind == "operation" for r in self.records)
         bad = next((r for r in self.records if r.nan or r.inf), None)
         what = "" if bad is None else f", {'NaN' if bad.nan else 'Inf'} first in record {bad.index}"
-        return f"<narrow.torch.Trace of {self.model}: {count} operations{what}{''.join(f'; {note}' for note in self.notes)}>"
+        notes = "".join(f"; {note}" for note in self.notes)
+        return f"<narrow.torch.Trace of {self.model}: {counted(count, 'operation')}{what}{notes}>"
 
     def to_pandas(self):
         """The records as a DataFrame; pandas must be installed."""
@@ -110,8 +114,8 @@ class Tracer(Recorder):
         self.numbers += some
         return [n.entry for n in some]
 
-    def add(self, kind: str, where: Where, operation: str, inputs: list, outputs: list[torch.Tensor], arguments: str = "",
-            random: bool = False, kept: dict | None = None) -> None:  # fmt: skip
+    def add(self, kind: str, where: Where, operation: str, inputs: list, outputs: list[torch.Tensor],
+            arguments: str = "", random: bool = False, kept: dict | None = None) -> None:  # fmt: skip
         index = len(self.records)
         first = next((t for t in outputs if is_plain(t) and t.numel()), None)
         if self.keep and first is not None:
@@ -122,8 +126,8 @@ class Tracer(Recorder):
             self.kept[index] = some
         device = outputs[0].device if outputs else torch.device("cpu")
         gpu = "sm_{}{}".format(*torch.cuda.get_device_capability(device)) if device.type == "cuda" else ""
-        self.records.append({"index": index, "kind": kind, **where._asdict(), "operation": operation, "arguments": arguments,
-                             "device": gpu or device.type, "random": random, "inputs": inputs,
+        self.records.append({"index": index, "kind": kind, **where._asdict(), "operation": operation,
+                             "arguments": arguments, "device": gpu or device.type, "random": random, "inputs": inputs,
                              "outputs": self.numbered(outputs, True)})  # fmt: skip
 
     def before(self, where, func, args, kwargs):
@@ -152,8 +156,8 @@ class Tracer(Recorder):
         fetch(self.numbers, self.rows)
         for r in self.records:
             known = [entry for entry in r["outputs"] if "amax" in entry]
-            r.update(amax=max((entry["amax"] for entry in known), default=None), nan=sum(entry["nan"] for entry in known),
-                     inf=sum(entry["inf"] for entry in known))  # fmt: skip
+            r["amax"] = max((entry["amax"] for entry in known), default=None)
+            r.update({key: sum(entry[key] for entry in known) for key in ("nan", "inf")})
         self.kept = {index: {key: x.cpu() for key, x in some.items()} for index, some in self.kept.items()}
         return self.records
 
@@ -163,9 +167,9 @@ def _is_noted(x: Any) -> bool:
 
 
 @contextlib.contextmanager
-def gradients_put_back(model: torch.nn.Module) -> Iterator[None]:
-    """Parameters without gradients inside; afterwards with those from before."""
-    kept = [(p, p.grad) for p in model.parameters()]
+def gradients_put_back(model: torch.nn.Module, inputs: Any) -> Iterator[None]:
+    """Parameters and inputs without gradients inside; afterwards with those from before."""
+    kept = [(p, p.grad) for p in [*model.parameters(), *tensors_in(inputs)] if p.is_leaf and p.requires_grad]
     try:
         for p, _ in kept:
             p.grad = None
@@ -176,8 +180,15 @@ def gradients_put_back(model: torch.nn.Module) -> Iterator[None]:
 
 
 def run(model: torch.nn.Module, inputs: Any, backward: Any) -> Any:
-    """Calls the model with one input, a tuple of arguments or a dict of named ones; then the backward pass of a loss."""
-    out = model(*inputs) if isinstance(inputs, (tuple, list)) else model(**inputs) if isinstance(inputs, dict) else model(inputs)
+    """Calls the model with one input, a tuple of arguments or a dict of named ones; then the backward pass of a
+    loss."""
+    out = (
+        model(*inputs)
+        if isinstance(inputs, (tuple, list))
+        else model(**inputs)
+        if isinstance(inputs, dict)
+        else model(inputs)
+    )
     if backward is True:
         floats = [t for t in tensors_in(out) if t.is_floating_point() and t.requires_grad]
         if not floats:
@@ -193,7 +204,7 @@ def traced(t: Tracer, inputs: Any, backward: Any = False) -> Trace:
     model = t.model
     parameters = {name: t.numbered([p])[0] for name, p in [*model.named_parameters(), *model.named_buffers()]}
     compiled = is_compiled(model)
-    with gradients_put_back(model) if backward else contextlib.nullcontext():
+    with gradients_put_back(model, inputs) if backward else contextlib.nullcontext():
         if compiled:
             here = Where("forward", "", 1, "")
             seen = t.entered(here, model, tuple(tensors_in(inputs)))
@@ -207,27 +218,28 @@ def traced(t: Tracer, inputs: Any, backward: Any = False) -> Trace:
                 t.add("gradient", Where("backward", name.replace("_orig_mod.", ""), 0, ""), "gradient", [], [p.grad])
     records = t.finish()
     notes = ["the model is compiled: only its outputs and gradients are seen"] if compiled else []
-    said = {"records": records, "model": type(getattr(model, "_orig_mod", model)).__name__, "torch": torch.__version__, "rows": t.rows,
-            "parameters": {name.replace("_orig_mod.", ""): entry["hash"] for name, entry in parameters.items()}, "notes": notes}  # fmt: skip
+    hashes = {name.replace("_orig_mod.", ""): entry["hash"] for name, entry in parameters.items()}
+    said = {"records": records, "model": type(getattr(model, "_orig_mod", model)).__name__, "torch": torch.__version__,
+            "rows": t.rows, "parameters": hashes, "notes": notes}  # fmt: skip
     return Trace(said, t.kept)
 
 
-def trace(model: torch.nn.Module, inputs: Any, *, backward: bool | Callable[[Any], torch.Tensor] = False, keep: Any = "sample",
-          rows: int | None = None) -> Trace:  # fmt: skip
+def trace(model: torch.nn.Module, inputs: Any, *, backward: bool | Callable[[Any], torch.Tensor] = False,
+          keep: Any = "sample", rows: int | None = None) -> Trace:  # fmt: skip
     """Runs the model once and records every operation: module, shapes, a hash of the bits, amax, NaN and Inf.
 
-    inputs: a tensor, a tuple of arguments or a dict of named ones. backward: True for the gradient of the sum of the outputs, or
-    a function from the output to a loss; gradients are put back as they were. keep: "sample" keeps up to 32 x 32 numbers of each
-    result and those rows and columns of products' operands, from which compare() tells amounts and plans; "all" keeps whole
-    results, too; False nothing. rows: the batch size, for comparing two of them row by row.
+    inputs: a tensor, a tuple of arguments or a dict of named ones. backward: True for the gradient of the sum of the
+    outputs, or a function from the output to a loss; gradients are put back as they were. keep: "sample" keeps up to 32
+    x 32 numbers of each result and those rows and columns of products' operands, from which compare() tells amounts and
+    plans; "all" keeps whole results, too; False nothing. rows: the batch size, for comparing two of them row by row.
 
-    Hashes and statistics are computed on the device of each tensor and read once at the end. Views are left out. A compiled
-    model is run as it is, so that only its outputs and gradients are seen: operations inside cannot be recorded without turning
-    compilation off. A forward in train mode moves buffers and random numbers as any other.
+    Hashes and statistics are computed on the device of each tensor and read once at the end. Views are left out. A
+    compiled model is run as it is, so that only its outputs and gradients are seen: operations inside cannot be
+    recorded without turning compilation off. A forward in train mode moves buffers and random numbers as any other.
 
     >>> import torch
     >>> narrow.torch.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
-    <narrow.torch.Trace of Linear: 1 operations>
+    <narrow.torch.Trace of Linear: 1 operation>
     """
     check_model(model)
     if backward and not callable(backward) and backward is not True:
