@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from ._batch import BatchInvariance, batch_invariance
+from ._compare import Comparison, compare
 from ._emulate import Emulation, emulate, recipes
+from ._nonfinite import FirstNonfinite, first_nonfinite
+from ._trace import Trace, trace
+from ._watch import Watch, watch
 
-__all__ = ["Emulation", "emulate", "recipes"]
+__all__ = [
+    "BatchInvariance", "Comparison", "Emulation", "FirstNonfinite", "Trace", "Watch", "batch_invariance", "compare",
+    "emulate", "first_nonfinite", "recipes", "trace", "watch",
+]  # fmt: skip
