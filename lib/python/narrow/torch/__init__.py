@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._watch import Watch, watch
+
+__all__: list[str] = ["Watch", "watch"]
