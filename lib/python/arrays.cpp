@@ -280,23 +280,23 @@ void Tally::add(const ExponentHistogram& binades, const Statistics& next) {
 }
 
 std::string Tally::json() const {
-  std::vector<app::StatsRow> rows(plans.size());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i].format = plans[i].chosen.name, rows[i].input = statistics.input, rows[i].in_format = statistics.formats[i];
-  const app::Json all = app::stats_json(rows);
+  const auto figure = [](double x) { return std::isnan(x) ? app::Json() : app::json_number(x); };
+  const InputStatistics& in = statistics.input;
   app::Json line = app::Json::object();
-  line["count"] = histogram.count();
+  line["count"] = in.count;
   const auto add = [&](const char* name, const SignCounts& n) { line[name] = {n.negative, n.positive}; };
   add("zero", histogram.zero), add("subnormal", histogram.subnormal), add("inf", histogram.inf);
   add("nan", histogram.nan);
   const Binades b(histogram);
   line["first"] = b.negative.empty() ? 0 : b.first, line["negative"] = b.negative, line["positive"] = b.positive;
-  for (const char* name : {"amax", "min_nonzero"}) line[name] = all.at(0).at(name);
-  for (const app::Json& row : all) {
-    app::Json figures = app::Json::object();
-    for (const char* name : {"format", "underflow", "subnormal", "overflow", "mse", "sqnr_db"})
-      figures[name] = row.at(name);
-    line["formats"].push_back(std::move(figures));
+  line["amax"] = figure(in.finite() == 0 ? NAN : in.amax);
+  line["min_nonzero"] = figure(in.min_nonzero == 0 ? NAN : in.min_nonzero);
+  line["formats"] = app::Json::array();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const FormatStatistics& f = statistics.formats[i];
+    line["formats"].push_back({{"format", plans[i].chosen.name}, {"underflow", f.underflow},
+                               {"subnormal", f.subnormal}, {"overflow", f.saturated + f.not_finite},
+                               {"mse", figure(f.mse())}, {"sqnr_db", figure(f.sqnr_db())}});
   }
   return line.dump();
 }
@@ -339,6 +339,7 @@ void bind_arrays(nb::module_& m) {
   m.def("histogram", &histogram_of);
   nb::class_<Tally>(m, "Tally")
       .def(nb::init<const std::vector<Plan>&>())
+      .def(nb::init<const Tally&>())
       .def("add", &add_array)
       .def("json", &Tally::json)
       .def_prop_ro("amax", [](const Tally& t) { return t.statistics.input.amax; });

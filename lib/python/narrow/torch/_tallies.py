@@ -75,6 +75,7 @@ class Tallies:
             "this build of narrow has no CUDA" if KERNELS is None
             else f"no kernel of the device measures {', '.join(without)}" if without else ""
         )  # fmt: skip
+        self._empty = _narrow.Tally(self.plans)  # a copy knows what takes time to find out about formats
         self._tallies: dict[Key, _narrow.Tally] = {}
         self._records: dict[int, _Records] = {}
         self._lock = threading.Lock()  # backward passes on several devices have a thread each
@@ -103,7 +104,7 @@ class Tallies:
             x = x.float()
         with self._lock:
             if key not in self._tallies:
-                self._tallies[key] = _narrow.Tally(self.plans)
+                self._tallies[key] = _narrow.Tally(self._empty)
             d = on_device(x)
             if d is None:
                 self._tallies[key].add(dense(floats(given(x)), F32))
