@@ -135,8 +135,8 @@ def check(row, pieces):
 
 
 def hooks(model):
-    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) for m in model.modules()) + sum(
-        len(p._backward_hooks or ()) for p in model.parameters())  # fmt: skip
+    places = [d for m in model.modules() for d in (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks)]
+    return sum(len(d) for d in places) + sum(len(p._backward_hooks or ()) for p in model.parameters())
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -186,7 +186,8 @@ def test_training_is_the_same_and_nothing_is_left(tmp_path):
         optimizer = torch.optim.AdamW(model.parameters(), 0.01)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2) if scaler else None
         before = dict(scaler.__dict__) if scaler else {}
-        w = narrow.torch.watch(model, optimizer, scaler, every=3, to=tmp_path / f"run{bool(scaler)}") if watched else None
+        folder = tmp_path / f"run{bool(scaler)}"
+        w = narrow.torch.watch(model, optimizer, scaler, every=3, to=folder) if watched else None
         assert not watched or hooks(model) > 0
         losses = train(model, optimizer, 7, scaler, w)
         assert not watched or (hooks(model) == 0 and w.step == 7), "step 7 is not watched"
@@ -195,7 +196,8 @@ def test_training_is_the_same_and_nothing_is_left(tmp_path):
             assert hooks(model) > 0, "step 9 is"
             w.close()
             w.close()
-            assert hooks(model) == 0 and not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
+            assert hooks(model) == 0
+            assert not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
             assert scaler is None or scaler.__dict__.keys() == before.keys()
         return losses, [p.detach().numpy().tobytes() for p in model.parameters()]
 
@@ -290,7 +292,8 @@ def test_outputs_of_all_kinds(tmp_path):
         check(rows["activation", f"Odd[{name}]"], [tensor])
     assert rows["activation", "Odd[empty]"]["amax"] is None and rows["activation", "Odd[wide]"]["inf"] == [0, 1]
     assert rows["activation_gradient", "Odd[pair][0]"]["count"] == 6
-    assert ("activation", "Odd[bad]") in by_name(tmp_path / "run", 1), "without an optimizer passes without gradients count"
+    without_gradients = by_name(tmp_path / "run", 1)
+    assert ("activation", "Odd[bad]") in without_gradients, "no evaluation, as there is no optimizer"
 
 
 def test_tensors_without_numbers_are_left_out_and_named(tmp_path):
@@ -308,7 +311,8 @@ def test_tensors_without_numbers_are_left_out_and_named(tmp_path):
     texts = [str(w.message) for w in said]
     assert sum("activation 1 is left out" in t and "sparse" in t for t in texts) == 1
     assert sum("gradient 0.weight is left out" in t for t in texts) == 1
-    assert {"parameter", "update", "activation", "activation_gradient"} == {role for role, _ in by_name(tmp_path / "run")}
+    roles = {role for role, _ in by_name(tmp_path / "run")}
+    assert roles == {"parameter", "update", "activation", "activation_gradient"}
 
 
 def test_frozen_and_shared_parameters(tmp_path):
@@ -347,7 +351,8 @@ def test_evaluation_is_left_out(tmp_path):
             model.head(torch.ones(1, 8))
         train(model, optimizer, 1)
     rows = by_name(tmp_path / "run")
-    assert rows["activation", "head"]["count"] == 3 * 6 * 11 and rows["score", "h.0.attn scores of head 0 of row 0"]["count"] == 36
+    assert rows["activation", "head"]["count"] == 3 * 6 * 11
+    assert rows["score", "h.0.attn scores of head 0 of row 0"]["count"] == 36
 
 
 def test_attention_of_torch(tmp_path):
@@ -360,7 +365,8 @@ def test_attention_of_torch(tmp_path):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=narrower):
                 layer(x).sum().backward()
             optimizer.step()
-    rows, narrower, name = by_name(tmp_path / "run", 0), by_name(tmp_path / "run", 1), "self_attn scores of head 0 of row 0"
+    rows, narrower = by_name(tmp_path / "run", 0), by_name(tmp_path / "run", 1)
+    name = "self_attn scores of head 0 of row 0"
     projected = F.linear(x.transpose(0, 1), weight, bias)[:, 0]
     check(rows["score", name], [projected[:, :4] @ projected[:, 8:12].T * 0.5])
     assert narrower["activation", "linear1"]["dtype"] == "bf16" and narrower["score", name]["dtype"] == "fp32"
@@ -373,8 +379,9 @@ def test_scores_of_long_rows_are_bounded(tmp_path):
             return F.scaled_dot_product_attention(query=x, key=x, value=x, scale=0.25)
 
     x = torch.randn(1, 1030, 4)
-    with narrow.torch.watch(Long(nn.Identity()), to=tmp_path / "run") as w, pytest.warns(UserWarning, match="no output"):
-        w._model(x)
+    model = Long(nn.Identity())
+    with narrow.torch.watch(model, to=tmp_path / "run") as w, pytest.warns(UserWarning, match="no output"):
+        model(x)
         w.end_step()
     row = by_name(tmp_path / "run")["score", "Long scores of row 0, last 1024 queries"]
     check(row, [x[0, -1024:] @ x[0].T * 0.25])
@@ -400,10 +407,11 @@ def test_refusals(tmp_path):
     (tmp_path / "other" / "run.json").write_text("{}")
     narrow.torch.watch(model, optimizer, to=tmp_path / "run").close()
     for words, sentence in [
-        ({"formats": ["fp17"]}, "fp17"), ({"formats": []}, "formats: "), ({"formats": ["mxfp8_e4m3"]}, "without blocks"),
-        ({"formats": None}, "format"), ({"every": 0}, "every: 0"), ({"every": 2.5}, "every: 2.5"), ({"step": -1}, "step: -1"),
-        ({"include": "nowhere"}, "include: 'nowhere' is found in no name"), ({"exclude": "("}, "exclude: "),
-        ({"exclude": ""}, "leave nothing"), ({"to": tmp_path / "file"}, "is a file"), ({"to": tmp_path / "full"}, "not empty"),
+        ({"formats": ["fp17"]}, "fp17"), ({"formats": []}, "formats: "),
+        ({"formats": ["mxfp8_e4m3"]}, "without blocks"), ({"formats": None}, "format"), ({"every": 0}, "every: 0"), ({"every": 2.5}, "every: 2.5"),
+        ({"step": -1}, "step: -1"), ({"include": "nowhere"}, "include: 'nowhere' is found in no name"),
+        ({"exclude": "("}, "exclude: "), ({"exclude": ""}, "leave nothing"), ({"to": tmp_path / "file"}, "is a file"),
+        ({"to": tmp_path / "full"}, "not empty"),
         ({"to": tmp_path / "run"}, "resume=True"), ({"to": tmp_path / "other", "resume": True}, "does not describe"),
         ({"to": tmp_path / "run", "resume": True, "formats": ["fp16"]}, "formats: "), ({"model": 3}, "model: "),
         ({"optimizer": 3}, "optimizer: "), ({"scaler": 3}, "scaler: "),
@@ -448,7 +456,8 @@ train(model, optimizer, 100, w._scaler, w)
 
 def test_killed_and_resumed(tmp_path):
     here, package = os.path.dirname(__file__), os.path.dirname(os.path.dirname(narrow.__file__))
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "run", here, package], capture_output=True, text=True)
+    command = [sys.executable, "-c", KILLED, tmp_path / "run", here, package]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     kept = {log: lines(tmp_path / "run", log) for log in ("tensors.jsonl", "scale.jsonl", "loss.jsonl")}
     assert sum(map(len, kept.values())) == 300 and len(kept["tensors.jsonl"]) > 200
@@ -474,11 +483,12 @@ def test_a_full_disk_ends_the_watching_not_the_training(tmp_path, monkeypatch):
     scaler = torch.amp.GradScaler("cpu")
     w = narrow.torch.watch(model, optimizer, scaler, every=1, to=tmp_path / "run")
     write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:9]) if b'"update"' in data else write(file, data))
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: 9 if b'"update"' in data else None]))
     with pytest.warns(UserWarning, match="no longer watched"):
         train(model, optimizer, 2, scaler, w)
     assert hooks(model) == 0 and "update" not in scaler.__dict__ and w.step == 1
-    assert by_name(tmp_path / "run") and all(row["role"] != "update" for row in lines(tmp_path / "run", "tensors.jsonl"))
+    roles = {role for role, _ in by_name(tmp_path / "run")}
+    assert "parameter" in roles and "update" not in roles
 
 
 def test_a_pass_that_fails(tmp_path):
@@ -507,14 +517,15 @@ def test_a_pass_that_fails(tmp_path):
 def test_two_watches_of_one_scaler(tmp_path):
     model = nn.Linear(2, 2)
     optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cpu")
-    first, second = (narrow.torch.watch(model, optimizer, scaler, to=tmp_path / name) for name in "ab")
+    first, second = (narrow.torch.watch(model, optimizer, scaler, every=1, to=tmp_path / name) for name in "ab")
     step = lambda: (scaler.scale(model(torch.ones(1, 2)).sum()).backward(), scaler.step(optimizer), scaler.update())
     step()
     first.close()
     step()
     second.close()
     step()
-    assert [len(lines(tmp_path / name, "scale.jsonl")) for name in "ab"] == [1, 2] and hooks(model) == 0
+    assert [len(lines(tmp_path / name, "scale.jsonl")) for name in "ab"] == [1, 2]
+    assert hooks(model) == 0 and first._tallies.take() == second._tallies.take() == {}
 
 
 def test_memory_is_not_kept(tmp_path):
@@ -554,13 +565,31 @@ def test_compiled_models(tmp_path, part):
     if part == "block":
         model.h[0].compile(backend="eager", fullgraph=True)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with warnings.catch_warnings(record=True) as said, narrow.torch.watch(call, optimizer, every=2, to=tmp_path / "run"):
+    w = narrow.torch.watch(call, optimizer, every=2, to=tmp_path / "run")
+    with w, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert train(call, optimizer, 3) == losses
     rows = by_name(tmp_path / "run", 2)
     assert any("no output of a module" in str(s.message) for s in said) == (part == "whole")
     assert ("update", "h.0.attn.qkv.weight") in rows and (("activation", "head") in rows) == (part == "block")
     assert ("activation", "h.0.attn.qkv") not in rows
+
+
+def test_code_without_hooks(tmp_path):
+    """Scripted modules take none, and in transformations of torch.func tensors have no memory."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    scripted = torch.jit.script(model)
+    with pytest.warns(UserWarning, match="no output"), narrow.torch.watch(scripted, to=tmp_path / "a") as w:
+        scripted(torch.ones(1, 3))
+        w.end_step()
+    with pytest.warns(UserWarning, match="torch.func") as said, narrow.torch.watch(model, to=tmp_path / "b") as w:
+        call = lambda p: torch.func.functional_call(model, p, (torch.ones(1, 3),)).sum()
+        torch.func.grad(call)(dict(model.named_parameters()))
+        torch.vmap(model)(torch.ones(4, 3))
+        w.end_step()
+    assert sum("torch.func" in str(s.message) for s in said) == 2, "once for outputs and once for gradients"
+    for name in "ab":
+        assert {role for role, _ in by_name(tmp_path / name)} == {"parameter"}
 
 
 def test_losses(tmp_path):
@@ -588,7 +617,8 @@ class Writer:
         self.scalars[tag, step] = value
 
     def add_histogram_raw(self, tag, **words):
-        assert len(words["bucket_limits"]) == len(words["bucket_counts"]) and words["num"] == sum(words["bucket_counts"])
+        assert len(words["bucket_limits"]) == len(words["bucket_counts"])
+        assert words["num"] == sum(words["bucket_counts"])
         self.histograms[tag, words["global_step"]] = words
 
     def flush(self):
@@ -606,7 +636,8 @@ def test_tensorboard(tmp_path):
         w.log(loss)
         scaler.step(optimizer)
         scaler.update()
-    assert writer.scalars["parameter/weight/amax", 0] == 4.0 and writer.scalars["parameter/weight/lost in fp16", 0] == 0.5
+    assert writer.scalars["parameter/weight/amax", 0] == 4.0
+    assert writer.scalars["parameter/weight/lost in fp16", 0] == 0.5
     assert writer.scalars["scale", 0] == 4.0 and writer.scalars["loss", 0] == 4.0
     words = writer.histograms["parameter/weight/log2", 0]
     assert (words["min"], words["max"], words["num"]) == (-30, 3, 2) and writer.state == "flushed"
@@ -651,7 +682,8 @@ class Kernels:
         if slot.value == 0:
             self.lists.append([])
             slot.value = len(self.lists)
-        self.lists[slot.value - 1].append(np.frombuffer((ctypes.c_char * (count * 4)).from_address(x), np.float32).copy())
+        data = np.frombuffer((ctypes.c_char * (count * 4)).from_address(x), np.float32)
+        self.lists[slot.value - 1].append(data.copy())
         self.where.append((device, stream))
 
     def read_tally(self, tally, records):
@@ -672,9 +704,10 @@ def memory(monkeypatch):
     return kernels
 
 
-def test_records_on_a_device(tmp_path, memory):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_records_on_a_device(tmp_path, memory, dtype):
     def run(folder):
-        model = Model().to(torch.bfloat16)
+        model = Model().to(dtype)
         optimizer = torch.optim.AdamW(model.parameters(), 0.01)
         with narrow.torch.watch(model, optimizer, every=2, to=tmp_path / folder):
             losses = train(model, optimizer, 1, passes=2)
@@ -694,11 +727,12 @@ def test_records_on_a_device(tmp_path, memory):
 
 
 def test_formats_without_a_kernel(memory):
-    there = types.SimpleNamespace(layout=torch.strided, is_nested=False, is_quantized=False, is_cuda=True, dtype=torch.float32,
-                                  device=types.SimpleNamespace(type="cuda"))  # fmt: skip
-    Tensor = type("Tensor", (), dict(vars(there)))
+    facts = {"layout": torch.strided, "is_nested": False, "is_quantized": False, "is_cuda": True,
+             "dtype": torch.float32, "device": types.SimpleNamespace(type="cuda")}  # fmt: skip
+    Tensor = type("Tensor", (), facts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "Tensor", Tensor)
+        patch.setattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda x: False)
         assert "e8m0" in _tallies.Tallies(["fp16", "e8m0"]).why_not(Tensor())
         patch.setattr(_tallies, "KERNELS", None)
         assert "no CUDA" in _tallies.Tallies(["fp16"]).why_not(Tensor())
@@ -717,9 +751,9 @@ def test_on_a_gpu(tmp_path):
             module.register_forward_hook(lambda m, a, o, name=name: seen.setdefault(name, o.detach().clone()))
     for step in range(4):
         tokens = batch(step).cuda()
+        torch.cuda.set_sync_debug_mode("error" if step in (1, 2) else "default")
         with torch.autocast("cuda", dtype=torch.float16):
             loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
-        torch.cuda.set_sync_debug_mode("error" if step == 1 else "default")
         scaler.scale(loss).backward()
         w.log(loss)
         torch.cuda.set_sync_debug_mode("default")  # scaler.step() asks for found_inf itself
@@ -728,7 +762,7 @@ def test_on_a_gpu(tmp_path):
         optimizer.zero_grad()
     w.close()
     rows = by_name(tmp_path / "run", 0)
-    assert {role for role, _ in rows} == {"parameter", "gradient", "update", "activation", "activation_gradient", "score"}
+    assert len({role for role, _ in rows}) == 6
     for name, x in seen.items():
         row, x = rows["activation", name], x.float().cpu().numpy()
         h = narrow.histogram(x)

@@ -84,6 +84,8 @@ class Tallies:
         """Why this tensor cannot be counted; empty where it can."""
         if type(x) not in (torch.Tensor, torch.nn.Parameter):
             return f"a {type(x).__name__}"
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            return "in a transformation of torch.func"
         if x.layout is not torch.strided or x.is_nested:
             return "sparse or nested"
         if x.is_quantized or not _format(x.dtype):

@@ -40,9 +40,9 @@ class Board:
             return
         low = record["first"]
         middles = [low + i + 0.5 for i in range(len(counts))]
+        moment = lambda power: sum(n * x**power for n, x in zip(counts, middles))
         self._writer.add_histogram_raw(
-            f"{tag}/log2", min=low, max=low + len(counts), num=sum(counts),
-            sum=sum(n * x for n, x in zip(counts, middles)), sum_squares=sum(n * x * x for n, x in zip(counts, middles)),
+            f"{tag}/log2", min=low, max=low + len(counts), num=sum(counts), sum=moment(1), sum_squares=moment(2),
             bucket_limits=[low + i + 1 for i in range(len(counts))], bucket_counts=counts, global_step=step,
         )  # fmt: skip
 

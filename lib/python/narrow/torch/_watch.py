@@ -13,15 +13,14 @@ import weakref
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import torch
-from torch.nn import functional as F
 
 from .. import _narrow
 from .._arrays import plan
+from ._attention import scores, show_attention
 from ._run_folder import RunFolder, number
 from ._tallies import Later, Tallies
 from ._tensorboard import Board
 
-QUERIES = 1024  # of which scores are computed at most
 SCALED = ("gradient", "activation_gradient")
 
 
@@ -50,45 +49,10 @@ def _in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-class _Attention:
-    """Shows watches the operands of attention that keeps its scores to itself, while their models run.
-
-    The function of torch.nn.functional is replaced for that time: a mode of torch would be traced by torch.compile.
-    """
-
-    def __init__(self) -> None:
-        self._original = F.scaled_dot_product_attention
-        self._watches: list[Watch] = []
-
-    def show(self, watch: Watch, shows: bool) -> None:
-        if shows and watch not in self._watches:
-            self._watches.append(watch)
-        elif not shows and watch in self._watches:
-            self._watches.remove(watch)
-        if self._watches and F.scaled_dot_product_attention is not self._seen:
-            self._original, F.scaled_dot_product_attention = F.scaled_dot_product_attention, self._seen
-        elif not self._watches and F.scaled_dot_product_attention is self._seen:
-            F.scaled_dot_product_attention = self._original
-
-    @functools.cached_property
-    def _seen(self) -> Any:
-        def scaled_dot_product_attention(*arguments: Any, **words: Any) -> Any:
-            if not torch.compiler.is_compiling():
-                given = dict(zip(("query", "key", "value"), arguments)) | words
-                for watch in self._watches:
-                    watch._see_scores(given["query"], given["key"], given.get("scale"))
-            return self._original(*arguments, **words)
-
-        return scaled_dot_product_attention
-
-
-_attention = _Attention()
-
-
 class Watch:
     """A run that is watched; see watch(). As a context it closes itself."""
 
-    def __init__(self, model: Any, optimizer: Any, scaler: Any, every: int, formats: Sequence[str], to: Any, include: Any,
+    def __init__(self, model: Any, optimizer: Any, scaler: Any, every: int, formats: Any, to: Any, include: Any,
                  exclude: Any, tensorboard: Any, resume: bool, step: int | None) -> None:  # fmt: skip
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model: a torch.nn.Module is needed, not {type(model).__name__}")
@@ -180,11 +144,12 @@ class Watch:
             return
         for name, module in self._model.named_modules():
             name = name or type(self._model).__name__
-            is_leaf = next(module.children(), None) is None
+            is_leaf, takes_hooks = next(module.children(), None) is None, not isinstance(module, torch.jit.ScriptModule)
             if (is_leaf or isinstance(module, torch.nn.MultiheadAttention)) and self._is_chosen(name):
                 self._has_modules = True
-                self._handles.append(module.register_forward_hook(functools.partial(self._see_output, name)))
-            if not is_leaf:
+                if takes_hooks:
+                    self._handles.append(module.register_forward_hook(functools.partial(self._see_output, name)))
+            if not is_leaf and takes_hooks:
                 self._handles += [
                     module.register_forward_pre_hook(functools.partial(self._enter, name)),
                     module.register_forward_hook(self._leave, always_call=True),
@@ -213,7 +178,7 @@ class Watch:
         while self._handles:
             self._handles.pop().remove()
         self._stack.clear()
-        _attention.show(self, False)  # the step ended within a pass
+        show_attention(self._see_attention, False)  # the step ended within a pass
 
     def _guarded(self, write: Any, *arguments: Any) -> None:
         """A disk that is full ends the watching, not the training."""
@@ -224,7 +189,7 @@ class Watch:
         except OSError as error:
             self._is_open = False
             self._late.clear()
-            warnings.warn(f"watch: {self.folder} cannot be written ({error}); the run is no longer watched", stacklevel=4)
+            warnings.warn(f"watch: {self.folder} cannot be written ({error}): it is no longer watched", stacklevel=4)
             self.close()
 
     # ---- what hooks see
@@ -238,28 +203,29 @@ class Watch:
             return
         self._stack.append((name, self._counts()))
         if len(self._stack) == 1 and not _in_backward():
-            _attention.show(self, True)
+            show_attention(self._see_attention, True)
 
     def _leave(self, module: Any, arguments: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not self._stack:
             return
         self._stack.pop()
         if not self._stack:
-            _attention.show(self, False)
+            show_attention(self._see_attention, False)
 
     def _see(self, role: str, name: str, x: torch.Tensor) -> None:
         if not x.is_floating_point():
             return
         if why := self._tallies.why_not(x):
             self._left_out = True
-            self._say(f"{role} {name} is left out: it is {why}")
+            self._say(f"{role} {name} is left out: it is {why}; others for that reason without a word", role + why)
         else:
             self._tallies.add(role, name, x)
             self._roles.add(role)
 
-    def _say(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+    def _say(self, sentence: str, topic: str = "") -> None:
+        """Once for a topic."""
+        if topic not in self._said:
+            self._said.add(topic)
             warnings.warn(f"watch: {sentence}", stacklevel=3)
 
     def _see_output(self, name: str, module: Any, arguments: Any, output: Any) -> None:
@@ -271,21 +237,11 @@ class Watch:
             if x.requires_grad:
                 self._handles.append(x.register_hook(functools.partial(self._see, "activation_gradient", label)))
 
-    def _see_scores(self, query: torch.Tensor, key: torch.Tensor, scale: float | None) -> None:
-        """Those of the first head of the first row, again and in FP32, before a mask."""
+    def _see_attention(self, query: torch.Tensor, key: torch.Tensor, scale: float | None) -> None:
         name, counts = self._stack[-1]
-        if not counts or not self._is_chosen(name) or self._tallies.why_not(query) or self._tallies.why_not(key):
-            return
-        if not (query.numel() and key.numel()):
-            return
-        name += " scores" + {2: "", 3: " of row 0"}.get(query.dim(), " of head 0 of row 0")
-        with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
-            while query.dim() > 2:
-                query, key = query[0], key[0]
-            if len(query) > QUERIES:
-                name, query = f"{name}, last {QUERIES} queries", query[-QUERIES:]
-            scale = query.shape[-1] ** -0.5 if scale is None else scale
-            self._see("score", name, query.float() @ key.float().T * scale)
+        if counts and self._is_chosen(name) and not self._tallies.why_not(query) and not self._tallies.why_not(key):
+            for which, x in scores(query, key, scale):
+                self._see("score", name + which, x)
 
     # ---- parameters, their gradients, and what the optimizer makes of them
 
@@ -344,8 +300,8 @@ class Watch:
             return original(*arguments, **words)
         noted = None
         if self._scaler.is_enabled() and self._scaler._scale is not None:
-            found = [x for state in self._scaler._per_optimizer_states.values() for x in state["found_inf_per_device"].values()]
-            noted = Later([self._scaler._scale, *found])
+            states = self._scaler._per_optimizer_states.values()
+            noted = Later([self._scaler._scale, *(x for s in states for x in s["found_inf_per_device"].values())])
         result = original(*arguments, **words)
         self._end(noted)
         return result
@@ -354,7 +310,7 @@ class Watch:
 
     def _write_tensors(self, scale: list[float] | None) -> None:
         tallies = self._tallies.take()
-        if self._has_modules and "activation" not in self._roles:
+        if self._has_modules and not self._left_out and "activation" not in self._roles:
             self._say("no output of a module was seen: compiled and scripted code calls no hooks")
         largest, is_all = 0.0, not (self._include or self._exclude or self._left_out)
         for key, tally in tallies.items():
@@ -391,7 +347,8 @@ class Watch:
             raise TypeError(f"loss: one number is needed, not {type(loss).__name__}")
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
             raise ValueError(f"step: {step!r}; right are integers from 0 on")
-        self._late.append((self._step if step is None else step, "loss", None, Later([loss if is_one else float(loss)])))
+        later = Later([loss if is_one else float(loss)])
+        self._late.append((self._step if step is None else step, "loss", None, later))
         self._guarded(self._write_late, False)
 
     def close(self) -> None:
@@ -419,10 +376,11 @@ class Watch:
         self.close()
 
 
-def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, scaler: torch.amp.GradScaler | None = None,
-          every: int = 50, formats: Sequence[str] = ("fp16", "e4m3", "e5m2"), to: str | os.PathLike[str] = "run/", *,
-          include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None, tensorboard: Any = None,
-          resume: bool = False, step: int | None = None) -> Watch:  # fmt: skip
+def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
+          scaler: torch.amp.GradScaler | None = None, every: int = 50,
+          formats: Sequence[str] = ("fp16", "e4m3", "e5m2"), to: str | os.PathLike[str] = "run/", *,
+          include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
+          tensorboard: Any = None, resume: bool = False, step: int | None = None) -> Watch:  # fmt: skip
     """Records what the tensors of a run look like and what formats would do to them, in a folder that narrow reads.
 
         w = narrow.torch.watch(model, optimizer, to="run/")
@@ -437,8 +395,8 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
     output of a module without children, the gradient of that output, and the scores of attention. A step ends with
     optimizer.step(), with a scaler with scaler.update() (which is called after steps that are skipped, too), and with
     neither when w.end_step() is called. include, exclude: regular expressions, searched in names of modules and
-    parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole line;
-    step: the number of the first step, where it is not the next one.
+    parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole
+    line; step: the number of the first step, where it is not the next one.
 
     What is counted: outputs of a module that is called several times in a step (micro-batches) add up. Gradients are
     read when scaler.unscale_() or optimizer.step() begins; those that a scaler multiplied say by how much. FP64 is read
