@@ -294,9 +294,12 @@ std::string Tally::json() const {
   line["formats"] = app::Json::array();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const FormatStatistics& f = statistics.formats[i];
-    line["formats"].push_back({{"format", plans[i].chosen.name}, {"underflow", f.underflow},
-                               {"subnormal", f.subnormal}, {"overflow", f.saturated + f.not_finite},
-                               {"mse", figure(f.mse())}, {"sqnr_db", figure(f.sqnr_db())}});
+    line["formats"].push_back({{"format", plans[i].chosen.name},
+                               {"underflow", f.underflow},
+                               {"subnormal", f.subnormal},
+                               {"overflow", f.saturated + f.not_finite},
+                               {"mse", figure(f.mse())},
+                               {"sqnr_db", figure(f.sqnr_db())}});
   }
   return line.dump();
 }

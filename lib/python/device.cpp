@@ -146,21 +146,22 @@ Histogram histogram_at(Address x, std::size_t count, int device, Address stream)
 }
 
 // What a tally takes of a device's memory: the records of the passes, all bytes zero before the first.
-std::size_t tally_bytes(std::size_t formats) { return sizeof(DeviceHistogram) + formats * sizeof(DeviceStatistics); }
+std::size_t tally_bytes(const Tally& tally) {
+  return sizeof(DeviceHistogram) + tally.plans.size() * sizeof(DeviceStatistics);
+}
 
 bool has_statistics(const Plan& plan) { return has_device_statistics(plan.to); }
 
-// Adds data to the records, when the stream comes to it: nothing waits.
-void tally_at(const std::vector<Plan>& plans, Address x, std::size_t count, Address records, int device,
-              Address stream) {
+// Adds data to the records of a tally with these formats, when the stream comes to it: nothing waits.
+void tally_at(const Tally& tally, Address x, std::size_t count, Address records, int device, Address stream) {
   const Call call(device);
   const GpuStream s = stream_at(stream);
   histogram_on_device(at<const float>(x), count, at<DeviceHistogram>(records), s);
   auto* to = at<DeviceStatistics>(records + sizeof(DeviceHistogram));
-  for (const Plan& plan : plans) statistics_on_device(at<const float>(x), count, plan.to, to++, s);
+  for (const Plan& plan : tally.plans) statistics_on_device(at<const float>(x), count, plan.to, to++, s);
 }
 
-// Adds such records, copied to the host, to a tally of the same formats.
+// Adds such records, copied to the host.
 void read_tally(Tally& tally, Address records) {
   const auto& histogram = *at<const DeviceHistogram>(records);
   const auto* found = at<const DeviceStatistics>(records + sizeof(DeviceHistogram));

@@ -69,13 +69,13 @@ class Tallies:
     """Counts by key; tensors of one key add up."""
 
     def __init__(self, formats: list[str]) -> None:
-        self.plans = [plan(name) for name in formats]
-        without = [] if KERNELS is None else [p.name for p in self.plans if not KERNELS.has_statistics(p)]
-        self._why_no_device = (
+        plans = [plan(name) for name in formats]
+        without = [] if KERNELS is None else [p.name for p in plans if not KERNELS.has_statistics(p)]
+        self.why_no_device = (
             "this build of narrow has no CUDA" if KERNELS is None
             else f"no kernel of the device measures {', '.join(without)}" if without else ""
         )  # fmt: skip
-        self._empty = _narrow.Tally(self.plans)  # a copy knows what takes time to find out about formats
+        self._empty = _narrow.Tally(plans)  # a copy knows what takes time to find out about formats
         self._tallies: dict[Key, _narrow.Tally] = {}
         self._records: dict[int, _Records] = {}
         self._lock = threading.Lock()  # backward passes on several devices have a thread each
@@ -92,8 +92,8 @@ class Tallies:
             return f"of type {x.dtype}"
         if x.device.type not in ("cpu", "cuda"):
             return f"on the device {x.device.type}"
-        if x.is_cuda and self._why_no_device:
-            return f"on a CUDA device, and {self._why_no_device}"
+        if x.is_cuda and self.why_no_device:
+            return f"on a CUDA device, and {self.why_no_device}"
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
             return "computed in a CUDA graph"
         return ""
@@ -117,9 +117,9 @@ class Tallies:
         values = _kernels._floats(d.without_gaps(False))
         device, stream = values.where
         if device not in self._records:
-            self._records[device] = _Records(KERNELS.tally_bytes(len(self.plans)))
+            self._records[device] = _Records(KERNELS.tally_bytes(self._empty))
         records = self._records[device].address(key, values.x.device)
-        KERNELS.tally(self.plans, values.address, values.size, records, device, stream)
+        KERNELS.tally(self._empty, values.address, values.size, records, device, stream)
 
     def take(self) -> dict[Key, _narrow.Tally]:
         """All that was counted since the last call, in the order in which it came; waits for the devices."""

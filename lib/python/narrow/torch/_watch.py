@@ -110,8 +110,8 @@ class Watch:
         if not any(map(self._is_chosen, names)):
             raise ValueError("include, exclude: they leave nothing to watch")
         for name, p in parameters.items():
-            if p.is_cuda and (why := self._tallies.why_not(p)):
-                raise ValueError(f"model: {name} is {why}")
+            if p.is_cuda and self._tallies.why_no_device:
+                raise ValueError(f"model: {name} is on a CUDA device, and {self._tallies.why_no_device}")
         if self._optimizer is not None and parameters:
             held = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
             if not any(id(p) in held for p in parameters.values()):
