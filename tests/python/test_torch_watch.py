@@ -555,6 +555,22 @@ def test_memory_is_not_kept(tmp_path):
     assert gone() is None
 
 
+def test_a_compiled_step_of_the_optimizer(tmp_path):
+    rows = []
+    for name in "ab":
+        model = Model()
+        optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+        step = torch.compile(optimizer.step, backend="eager") if name == "b" else optimizer.step
+        with narrow.torch.watch(model, optimizer, every=2, to=tmp_path / name) as w:
+            for n in range(3):
+                loss_of(model, n).backward()
+                step()
+                optimizer.zero_grad()
+            assert w.step == 3
+        rows.append(by_name(tmp_path / name, 2))
+    assert rows[0] == rows[1] and len(rows[0]) == 3 * 22 + 2 * 14 + 2
+
+
 @pytest.mark.parametrize("part", ["whole", "block"])
 def test_compiled_models(tmp_path, part):
     model = Model()

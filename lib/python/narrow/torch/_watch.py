@@ -261,6 +261,7 @@ class Watch:
                 if p.grad is not None:
                     self._see("gradient", name, p.grad)
 
+    @torch._disable_dynamo  # a compiled step calls its hooks, too
     def _before_step(self, optimizer: Any, arguments: Any, words: Any) -> None:
         if not self._is_watched or not self._is_open:
             return
@@ -273,6 +274,7 @@ class Watch:
                 wide = torch.float32 if p.dtype.itemsize < 4 else p.dtype
                 self._before[name] = p.detach().to(wide, copy=True)
 
+    @torch._disable_dynamo
     def _after_step(self, optimizer: Any, arguments: Any, words: Any) -> None:
         if not self._is_open:
             return
