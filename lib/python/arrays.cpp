@@ -192,15 +192,22 @@ Histogram histogram_of(const InArray& x) {
 }
 
 // The first exponent that occurs, and the negative and positive counts from there to the last one.
-nb::tuple binades(const Histogram& h) {
-  int first = ExponentHistogram::min_exponent, end = ExponentHistogram::max_exponent + 1;
-  while (first < end && h.counts.binade(first).total() == 0) ++first;
-  while (end > first && h.counts.binade(end - 1).total() == 0) --end;
+struct Binades {
+  explicit Binades(const ExponentHistogram& h) {
+    int end = ExponentHistogram::max_exponent + 1;
+    while (first < end && h.binade(first).total() == 0) ++first;
+    while (end > first && h.binade(end - 1).total() == 0) --end;
+    for (int e = first; e < end; ++e)
+      negative.push_back(h.binade(e).negative), positive.push_back(h.binade(e).positive);
+  }
+  int first = ExponentHistogram::min_exponent;
   std::vector<std::uint64_t> negative, positive;
-  for (int e = first; e < end; ++e)
-    negative.push_back(h.counts.binade(e).negative), positive.push_back(h.counts.binade(e).positive);
-  const std::size_t size = negative.size();
-  return nb::make_tuple(first, numpy_of(std::move(negative), {size}), numpy_of(std::move(positive), {size}));
+};
+
+nb::tuple binades(const Histogram& h) {
+  Binades b(h.counts);
+  const std::size_t size = b.negative.size();
+  return nb::make_tuple(b.first, numpy_of(std::move(b.negative), {size}), numpy_of(std::move(b.positive), {size}));
 }
 
 nb::dict lost(const Histogram& h, const Plan& plan, double scale) {
@@ -247,7 +254,55 @@ void dequantise_array(const InArray& codes, const InArray& scales, float tensor_
                   write<float>(out));
 }
 
+void add_array(Tally& tally, const InArray& x) {
+  if (x.kind() != 'f' || !is_dense(x)) throw Error("a float32 array without gaps is needed here");
+  nb::gil_scoped_release release;
+  tally.add(read<float>(x));
+}
+
 }  // namespace
+
+Tally::Tally(const std::vector<Plan>& formats) : plans(formats) {
+  std::vector<FormatCast> casts;
+  for (const Plan& plan : plans) casts.push_back(plan.to);
+  pass = std::make_shared<const StatisticsPass>(casts);
+  statistics.formats.resize(plans.size());
+}
+
+void Tally::add(std::span<const float> data) {
+  histogram.merge(exponent_histogram(data));
+  pass->add(statistics, data);
+}
+
+void Tally::add(const ExponentHistogram& binades, const Statistics& next) {
+  histogram.merge(binades);
+  statistics.merge(next);
+}
+
+std::string Tally::json() const {
+  const auto figure = [](double x) { return std::isnan(x) ? app::Json() : app::json_number(x); };
+  const InputStatistics& in = statistics.input;
+  app::Json line = app::Json::object();
+  line["count"] = in.count;
+  const auto add = [&](const char* name, const SignCounts& n) { line[name] = {n.negative, n.positive}; };
+  add("zero", histogram.zero), add("subnormal", histogram.subnormal), add("inf", histogram.inf);
+  add("nan", histogram.nan);
+  const Binades b(histogram);
+  line["first"] = b.negative.empty() ? 0 : b.first, line["negative"] = b.negative, line["positive"] = b.positive;
+  line["amax"] = figure(in.finite() == 0 ? NAN : in.amax);
+  line["min_nonzero"] = figure(in.min_nonzero == 0 ? NAN : in.min_nonzero);
+  line["formats"] = app::Json::array();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const FormatStatistics& f = statistics.formats[i];
+    line["formats"].push_back({{"format", plans[i].chosen.name},
+                               {"underflow", f.underflow},
+                               {"subnormal", f.subnormal},
+                               {"overflow", f.saturated + f.not_finite},
+                               {"mse", figure(f.mse())},
+                               {"sqnr_db", figure(f.sqnr_db())}});
+  }
+  return line.dump();
+}
 
 void bind_arrays(nb::module_& m) {
   nb::class_<Plan>(m, "Plan")
@@ -285,6 +340,12 @@ void bind_arrays(nb::module_& m) {
       .def_prop_ro("nan", [](const Histogram& h) { return signs(h.counts.nan); })
       .def("binades", &binades);
   m.def("histogram", &histogram_of);
+  nb::class_<Tally>(m, "Tally")
+      .def(nb::init<const std::vector<Plan>&>())
+      .def(nb::init<const Tally&>())
+      .def("add", &add_array)
+      .def("json", &Tally::json)
+      .def_prop_ro("amax", [](const Tally& t) { return t.statistics.input.amax; });
   m.def("is_block_format", [](const std::string& name) { return is_block_format_name(name); });
   m.def("quantise", &quantise_array);
   m.def("dequantise", &dequantise_array);

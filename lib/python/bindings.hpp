@@ -80,6 +80,19 @@ struct Histogram {
   float low = 0, high = 0;
 };
 
+// Data that comes in pieces: their binades, and what formats do to them.
+struct Tally {
+  explicit Tally(const std::vector<Plan>& formats);
+  void add(std::span<const float> data);
+  void add(const ExponentHistogram& binades, const Statistics& next);
+  std::string json() const;  // what a line of a run folder says of its tensor
+
+  std::vector<Plan> plans;
+  std::shared_ptr<const StatisticsPass> pass;
+  ExponentHistogram histogram;
+  Statistics statistics;
+};
+
 // An array as a tensor, in C or Fortran order, of the type that .safetensors names so. The memory stays the caller's.
 Tensor tensor_of(std::string name, const InArray& array, const std::string& type);
 

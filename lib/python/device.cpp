@@ -146,6 +146,34 @@ Histogram histogram_at(Address x, std::size_t count, int device, Address stream)
   return {h.host(), -std::bit_cast<float>(h.largest[1]), std::bit_cast<float>(h.largest[0])};
 }
 
+// What a tally takes of a device's memory: the records of the passes, all bytes zero before the first.
+std::size_t tally_bytes(const Tally& tally) {
+  return sizeof(DeviceHistogram) + tally.plans.size() * sizeof(DeviceStatistics);
+}
+
+bool has_statistics(const Plan& plan) { return has_device_statistics(plan.to); }
+
+// Adds data to the records of a tally with these formats, when the stream comes to it: nothing waits.
+void tally_at(const Tally& tally, Address x, std::size_t count, Address records, int device, Address stream) {
+  const Call call(device);
+  const GpuStream s = stream_at(stream);
+  histogram_on_device(at<const float>(x), count, at<DeviceHistogram>(records), s);
+  auto* to = at<DeviceStatistics>(records + sizeof(DeviceHistogram));
+  for (const Plan& plan : tally.plans) statistics_on_device(at<const float>(x), count, plan.to, to++, s);
+}
+
+// Adds such records, copied to the host.
+void read_tally(Tally& tally, Address records) {
+  const auto& histogram = *at<const DeviceHistogram>(records);
+  const auto* found = at<const DeviceStatistics>(records + sizeof(DeviceHistogram));
+  Statistics all;
+  for (std::size_t i = 0; i < tally.plans.size(); ++i) {
+    const Statistics one = found[i].host();
+    all.input = one.input, all.formats.push_back(one.formats[0]);
+  }
+  tally.add(histogram.host(), all);
+}
+
 using Operand =
     std::tuple<Address, int, long long, long long>;  // codes, bytes of one, steps from line to line and in k
 
@@ -191,6 +219,10 @@ void bind_device(nb::module_& m) {
   device.def("decode", &decode_at);
   device.def("statistics", &statistics_at);
   device.def("histogram", &histogram_at);
+  device.def("tally_bytes", &tally_bytes);
+  device.def("has_statistics", &has_statistics);
+  device.def("tally", &tally_at);
+  device.def("read_tally", &read_tally);
   device.def("matmul", &matmul_at);
   device.def("turn_by_hadamard", &turn_rows_at);
   device.def("scale_operand", &scale_operand_at, nb::arg("scaling"), nb::arg("x"), nb::arg("out"), nb::arg("bytes"),
