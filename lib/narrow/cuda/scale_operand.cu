@@ -160,6 +160,32 @@ __global__ void __launch_bounds__(threads) turn_rows(float* x, std::size_t runs,
   for (std::size_t i = 0; i < hadamard_size; ++i) start[i * cols] = run[i];
 }
 
+struct Finish {
+  const float *first, *second, *bias;
+  LanePlan plan;
+  bool rounds;
+};
+
+__device__ float rounded(float x, const LanePlan& p) {
+  const bool nearest = p.cast.rounding == Rounding::nearest_even;
+  if (p.way == LaneWay::anchor && nearest) return round_lane<LaneWay::anchor, true>(x, p);
+  if (p.way == LaneWay::field && nearest) return round_lane<LaneWay::field, true>(x, p);
+  return round_general(x, p, 0);
+}
+
+__global__ void __launch_bounds__(threads) finish(float* d, std::size_t count, std::size_t cols, Finish f) {
+  const float one = f.first != nullptr ? *f.first : 1, two = f.second != nullptr ? *f.second : 1, both = one * two;
+  const unsigned field = __float_as_uint(both) & infinity;
+  const bool is_normal = field != 0 && field != infinity;
+  const float first = is_normal ? both : one, second = is_normal ? 1 : two;
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * threads;
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < count; i += step) {
+    float x = d[i] * first * second;
+    if (f.bias != nullptr) x = x + f.bias[i % cols];
+    d[i] = f.rounds ? rounded(x, f.plan) : x;
+  }
+}
+
 unsigned grid_of(std::size_t work) { return static_cast<unsigned>((work + threads - 1) / threads); }
 
 template <class Out>
@@ -223,6 +249,14 @@ void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, Gp
   if (runs * cols == 0) return;
   turn_rows<<<grid_of(runs * cols), threads, 0, stream>>>(x, runs, cols);
   require_launch("a Hadamard transform");
+}
+
+void finish_product_on_device(float* d, std::size_t rows, std::size_t cols, const float* first, const float* second,
+                              const float* bias, const std::optional<FormatCast>& to, GpuStream stream) {
+  if (rows * cols == 0) return;
+  const Finish f{first, second, bias, to ? lane_plan(to->format, to->cast) : LanePlan{}, to.has_value()};
+  finish<<<std::min(132u * 64, grid_of(rows * cols)), threads, 0, stream>>>(d, rows * cols, cols, f);
+  require_launch("the end of a product");
 }
 
 }  // namespace narrow

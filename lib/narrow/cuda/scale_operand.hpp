@@ -25,4 +25,10 @@ void scale_operand_on_device(const float* in, std::uint16_t* out, std::size_t ro
 // left over stay.
 void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, GpuStream stream);
 
+// What comes after a product of rows x cols, in place and in one pass: times both factors (at once where their product
+// is a normal number, else one after the other), plus a bias for each column, rounded. Null pointers and no cast: left
+// out.
+void finish_product_on_device(float* d, std::size_t rows, std::size_t cols, const float* first, const float* second,
+                              const float* bias, const std::optional<FormatCast>& to, GpuStream stream);
+
 }  // namespace narrow

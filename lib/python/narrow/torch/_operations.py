@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, multiply, turned_by_hadamard
+from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, finished, multiply, turned_by_hadamard
 
 
 class Site:
@@ -45,9 +45,19 @@ class Site:
             self._saw(self.name + tensor, self.operation, role, product, x, factor)
         return factor
 
-    def multiply(self, product: str, a: Factor, b: Factor, roles: tuple[str, str]) -> Tensor:
+    def multiply(self, product: str, a: Factor, b: Factor, roles: tuple[str, str], to: str, tensor: str = "",
+                 bias: Tensor | None = None) -> Tensor:  # fmt: skip
+        """The product in the format of the role that it becomes."""
         formats = tuple(getattr(self.policy, role).format for role in roles)
-        return multiply(self.policy.products[product], a, b, formats)
+        d = multiply(self.policy.products[product], a, b, formats)
+        inside = self.policy.roles.get("arithmetic")
+        if bias is not None:
+            bias = self.round(bias.float(), "output", ".bias")
+            if not inside.is_exact:
+                d = inside.round(decoded(d, a.decode, b.decode), lambda: 0)
+                return self.round(inside.round(d.add_(bias), lambda: 0), to, tensor)
+        seed = lambda: self._seed(f"{tensor}.{to}")
+        return finished(d, a.decode, b.decode, bias, getattr(self.policy, to), seed)
 
 
 class _Round(torch.autograd.Function):
@@ -97,12 +107,12 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site) -> Tensor:
         ctx.site, ctx.has_bias = site, bias is not None
         a, b = site.operand(x, "activations", 1, "forward"), site.operand(w, "weights", 1, "forward")
-        y = site.multiply("forward", a, b, ("activations", "weights"))
+        y = site.multiply("forward", a, b, ("activations", "weights"), "output", bias=bias)
         # Blocks run along the sum: the other direction begins again from the tensor itself.
         again = [site.policy.activations.is_block, site.policy.weights.is_block]
         ctx.again, ctx.decodes, ctx.dtypes = again, (a.decode, b.decode), (x.dtype, w.dtype)
         ctx.save_for_backward(x if again[0] else a.values, w if again[1] else b.values, bias)
-        return _with_bias(site, y, bias).to(x.dtype)
+        return y.to(x.dtype)
 
     @staticmethod
     @once_differentiable
@@ -120,16 +130,16 @@ class _Linear(torch.autograd.Function):
         twice = site.policy.gradients.is_block
         across = site.operand(g, "gradients", 1, "dgrad") if ctx.needs_input_grad[0] or not twice else None
         if ctx.needs_input_grad[0]:
-            dx = site.multiply("dgrad", across, other(w, 1, "weights", "dgrad").turned(), ("gradients", "weights"))
-            dx = site.round(dx, "input_gradients").to(ctx.dtypes[0])
+            w_down = other(w, 1, "weights", "dgrad").turned()
+            dx = site.multiply("dgrad", across, w_down, ("gradients", "weights"), "input_gradients").to(ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
             if site.policy.products["wgrad"].get("hadamard"):
                 g_down, x = turned_by_hadamard(g), turned_by_hadamard(x.float())
             else:
                 g_down = g
             down = site.operand(g_down, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)
-            dw = site.multiply("wgrad", down.turned(), other(x, 0, "activations", "wgrad").turned(), ("gradients", "activations"))
-            dw = site.round(dw, "weight_gradients").to(ctx.dtypes[1])
+            x_down, roles = other(x, 0, "activations", "wgrad").turned(), ("gradients", "activations")
+            dw = site.multiply("wgrad", down.turned(), x_down, roles, "weight_gradients").to(ctx.dtypes[1])
         if ctx.has_bias and ctx.needs_input_grad[2]:
             db = _bias_gradient(site, g, bias)
         return dx, dw, db, None
@@ -149,8 +159,7 @@ class _Pairs(torch.autograd.Function):
         p, q = (site.operand(t, "activations", -1, "forward", name) for t, name in zip((a, b), names))
         ctx.decodes = p.decode, q.decode
         ctx.save_for_backward(p.values, q.values)
-        y = site.multiply("forward", p, q, ("activations", "activations"))
-        return site.round(y, "output").to(a.dtype)
+        return site.multiply("forward", p, q, ("activations", "activations"), "output").to(a.dtype)
 
     @staticmethod
     @once_differentiable
@@ -161,13 +170,13 @@ class _Pairs(torch.autograd.Function):
         da = db = None
         if ctx.needs_input_grad[0]:
             q = site.shown(q.values, "activations", "dgrad", q, ctx.names[1])
-            da = site.multiply("dgrad", d, q.turned(), ("gradients", "activations"))
-            da = site.round(da, "input_gradients", ctx.names[0]).to(ctx.dtypes[0])
+            roles = ("gradients", "activations")
+            da = site.multiply("dgrad", d, q.turned(), roles, "input_gradients", ctx.names[0]).to(ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
             d = site.shown(g, "gradients", "wgrad", d)
             p = site.shown(p.values, "activations", "wgrad", p, ctx.names[0])
-            db = site.multiply("wgrad", d.turned(), p.turned(), ("gradients", "activations"))
-            db = site.round(db, "input_gradients", ctx.names[1]).to(ctx.dtypes[1])
+            roles = ("gradients", "activations")
+            db = site.multiply("wgrad", d.turned(), p.turned(), roles, "input_gradients", ctx.names[1]).to(ctx.dtypes[1])
         return da, db, None, None
 
 

@@ -56,7 +56,7 @@ class Precision:
         """Every element by itself; not for scaled roles. The result has the dtype of x and may be x."""
         if self.is_exact:
             return x
-        if self.is_plain:
+        if self.is_plain and not (x.is_cuda and x.dtype is torch.float32):  # which a kernel does in one pass
             return x if x.dtype is CARRIERS[self.format] else x.to(CARRIERS[self.format]).to(x.dtype)
         return narrow.round(x, self.format, **self.words, seed=seed() if self.plan.is_stochastic else 0)
 
@@ -91,7 +91,7 @@ class Precision:
         stream = torch.cuda.current_stream(x.device).cuda_stream
         KERNELS.scale_operand(self.blocks, x.data_ptr(), out.data_ptr(), out.element_size(), rows, cols,
                               dim not in (-1, x.ndim - 1), seed, decode.data_ptr(), x.device.index, stream)  # fmt: skip
-        return Factor(out, decode[1])
+        return Factor(out, decode[1] if self.scaling in ("tensor_current", "nvfp4", "nvfp4_16x16") else None)
 
 
 class Delayed:
@@ -192,23 +192,34 @@ def seed_of(*parts: Any) -> int:
 
 
 def multiply(product: dict[str, str], a: Factor, b: Factor, formats: tuple[str, str]) -> Tensor:
-    """a times b transposed, summed as the policy says, in float32."""
+    """a times b transposed, summed as the policy says, in float32; not yet times what decodes them."""
     x, y = a.values, b.values.transpose(-1, -2)
     if product["accumulation"] == "native":
         if x.dtype is y.dtype and x.dtype is not torch.float32:
-            d = (torch.mm if x.ndim == 2 else torch.bmm)(x, y, out_dtype=torch.float32)
-        else:
-            d = torch.matmul(x.float(), y.float())
-        return decoded(d, a.decode, b.decode)
+            return (torch.mm if x.ndim == 2 else torch.bmm)(x, y, out_dtype=torch.float32)
+        return torch.matmul(x.float(), y.float())
     if product["accumulation"] == "model":
         model, words = product["model"], product["plan"]
     else:
         model, words = ".".join(["software.muladd", *(WORDS.get(f, f) for f in (product["accumulator"], *formats))]), "chain"
     if x.ndim == 2:
-        d = narrow.matmul(x, y, model=model, plan=words, out_format="fp32")
-    else:
-        d = torch.stack([narrow.matmul(p, q, model=model, plan=words, out_format="fp32") for p, q in zip(x, y)])
-    return decoded(d, a.decode, b.decode)
+        return narrow.matmul(x, y, model=model, plan=words, out_format="fp32")
+    return torch.stack([narrow.matmul(p, q, model=model, plan=words, out_format="fp32") for p, q in zip(x, y)])
+
+
+def finished(d: Tensor, first: Any, second: Any, bias: Tensor | None, to: Precision, seed: Callable[[], int]) -> Tensor:
+    """A product times what decodes its operands, plus a bias (of the last dimension), rounded."""
+    if d.is_cuda and not to.is_stochastic and d.is_contiguous():
+        one, two = (None if f is None else torch.as_tensor(f, dtype=torch.float32, device=d.device) for f in (first, second))
+        wide = None if bias is None else bias.contiguous()
+        address = lambda t: 0 if t is None else t.data_ptr()
+        stream = torch.cuda.current_stream(d.device).cuda_stream
+        cols = d.shape[-1]
+        KERNELS.finish_product(d.data_ptr(), d.numel() // max(1, cols), cols, address(one), address(two), address(wide),
+                               None if to.is_exact else to.plan, d.device.index, stream)  # fmt: skip
+        return d
+    d = decoded(d, first, second)
+    return to.round(d if bias is None else d.add_(bias), seed)
 
 
 def decoded(d: Tensor, first: Any, second: Any) -> Tensor:
