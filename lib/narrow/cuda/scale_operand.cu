@@ -24,7 +24,8 @@ struct Task {
   const unsigned* amax;  // of the whole tensor, where it is needed
   float* decode;
   bool counts_nan;
-  bool over_rows;  // then the matrix is the transposed one, and so is the index of random bits
+  bool has_tensor_scale;  // asked on the host: the table of rules is not on the device
+  bool over_rows;         // then the matrix is the transposed one, and so is the index of random bits
   std::uint64_t seed;
 };
 
@@ -52,9 +53,9 @@ __device__ void put(std::uint16_t* out, float x) { *out = static_cast<std::uint1
 // The scaling with what it knows of the tensor; one thread says what the product is multiplied by.
 __device__ BlockScaling scaling_of(const Task& task) {
   BlockScaling scaling = task.scaling;
-  if (scaling.format.has_tensor_scale()) scaling.tensor = tensor_scale(__uint_as_float(*task.amax), scaling.format);
+  if (task.has_tensor_scale) scaling.tensor = tensor_scale(__uint_as_float(*task.amax), scaling.format);
   if (blockIdx.x == 0 && threadIdx.x == 0)
-    *task.decode = scaling.format.has_tensor_scale() ? decode_factor(1, scaling.tensor, scaling.format) : 1;
+    *task.decode = task.has_tensor_scale ? decode_factor(1, scaling.tensor, scaling.format) : 1;
   return scaling;
 }
 
@@ -205,6 +206,7 @@ void launch(const float* in, Out* out, std::size_t rows, std::size_t cols, const
                   .amax = amax,
                   .decode = amax_and_decode + 1,
                   .counts_nan = takes_nan(f.rule),
+                  .has_tensor_scale = f.has_tensor_scale(),
                   .over_rows = over_rows,
                   .seed = seed.value_or(0)};
   constexpr unsigned enough = 132 * 16;  // blocks that fill a GPU
@@ -214,7 +216,8 @@ void launch(const float* in, Out* out, std::size_t rows, std::size_t cols, const
                                                                                           amax);
   }
   const bool is_aligned = cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(in) % sizeof(float4) == 0;
-  const bool is_run = f.block_rows == 1, is_warp = f.block_cols % 4 == 0 && 128 % f.block_cols == 0;
+  const bool is_run = f.block_rows == 1,
+             is_warp = f.block_cols >= 4 && f.block_cols % 4 == 0 && 128 % f.block_cols == 0;
   if (f.block_rows == 0) {
     whole_tensor<<<std::max(1u, std::min(enough, grid_of(count))), threads, 0, stream>>>(task, out);
   } else if (!is_run) {
