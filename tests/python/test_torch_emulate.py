@@ -173,6 +173,54 @@ def test_convolutions_take_the_operands_of_the_recipe(name, places):
     np.testing.assert_array_equal(layer.weight.grad.numpy(), single(b.grad, fd * fa, "weight_gradients"))
 
 
+@pytest.mark.parametrize("name", ["mxfp8", "fp8-block"])
+@pytest.mark.parametrize("how", [{}, {"stride": 2, "padding": 1}, {"stride": 3, "padding": 2, "dilation": 2}])
+@pytest.mark.parametrize("places", [1, 2])
+def test_blocks_of_convolutions_run_along_the_sum_of_each_product(name, how, places):
+    """Windows of x, of the gradient and of turned weights, gathered one number after the other."""
+    rng = np.random.default_rng(5)
+    layer = (nn.Conv1d, nn.Conv2d)[places - 1](20, 9, 3, **how)
+    s, p, d = (how.get(key, default) for key, default in (("stride", 1), ("padding", 0), ("dilation", 1)))
+    x, w = dyadic(rng, 2, 20, *[9] * places), dyadic(rng, *layer.weight.shape)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(w)), layer.bias.zero_()
+    model = narrow.torch.emulate(nn.Sequential(layer), name)
+    spec = recipe(name)["operations"]["convolution"]
+    t = torch.from_numpy(x).requires_grad_()
+    y = model(t)
+    g = dyadic(rng, *y.shape)
+    y.backward(torch.from_numpy(g))
+    taps = list(np.ndindex(*[3] * places))
+
+    def row(data, n, where):
+        """The channels at each of these places, zeros outside."""
+        inside = lambda at: all(0 <= i < size for i, size in zip(at, data.shape[2:]))
+        return np.concatenate([data[(n, slice(None), *at)] if at is not None and inside(at) else np.zeros(data.shape[1], np.float32)
+                               for at in where])  # fmt: skip
+
+    seen_by = lambda out: [tuple(o * s - p + k * d for o, k in zip(out, tap)) for tap in taps]
+
+    def reached(at):
+        for tap in taps:
+            ends = [i + p - k * d for i, k in zip(at, tap)]
+            yield tuple(e // s for e in ends) if all(e % s == 0 for e in ends) else None
+
+    outs = list(np.ndindex(*y.shape[2:]))
+    windows = np.stack([row(x, n, seen_by(o)) for n in range(2) for o in outs])
+    placed = np.stack([row(g, n, reached(i)) for n in range(2) for i in np.ndindex(*x.shape[2:])])
+    lines = np.stack([g[(n, slice(None), *o)] for n in range(2) for o in outs])
+    flat = np.stack([np.concatenate([w[(o, slice(None), *tap)] for tap in taps]) for o in range(9)])
+    turned = np.stack([np.concatenate([w[(slice(None), i, *tap)] for tap in taps]) for i in range(20)])
+    product = lambda a, role_a, b, role_b, dim: (operand(a, spec[role_a], dim)[0].astype(np.float64), operand(b, spec[role_b], dim)[0])
+    a, b = product(windows, "activations", flat, "weights", 1)
+    np.testing.assert_array_equal(y.detach().movedim(1, -1).reshape(-1, 9).numpy(), cast(a @ b.T, "bf16"))
+    a, b = product(placed, "gradients", turned, "weights", 1)
+    np.testing.assert_array_equal(t.grad.movedim(1, -1).reshape(-1, 20).numpy(), cast(a @ b.T, "bf16"))
+    a, b = product(lines, "gradients", windows, "activations", 0)
+    found = layer.weight.grad.movedim(1, -1).reshape(9, -1).numpy()
+    np.testing.assert_array_equal(found, cast(a.T @ b, "bf16"))
+
+
 class Products(nn.Module):
     """Attention written out, by one of torch's ways to say it."""
 
@@ -368,6 +416,6 @@ def test_autocast_and_compile_are_refused_while_running():
     assert model(torch.randn(2, 4)).shape == (2, 4)
     with pytest.warns(UserWarning, match="without optimizer= only the parameters are rounded"):
         narrow.torch.emulate(nn.Linear(2, 2), "bf16-pure")
-    blocks = narrow.torch.emulate(nn.Conv1d(2, 2, 1), "mxfp8")
-    with pytest.raises(NotImplementedError, match="scaled in blocks"):
+    blocks = narrow.torch.emulate(nn.Conv1d(2, 2, 1, groups=2), "mxfp8")
+    with pytest.raises(NotImplementedError, match="in groups whose operands are scaled in blocks"):
         blocks(torch.randn(1, 2, 3))

@@ -242,14 +242,82 @@ def _convolve(a: Factor, b: Factor, how: tuple) -> Tensor:
     return decoded(y, a.decode, b.decode)
 
 
+def _windows(x: Tensor, kernel: list[int], stride: list[int], dilation: list[int]) -> Tensor:
+    """What each output sees, row by row: taps, and the channels of each."""
+    places = len(kernel)
+    for i in range(places):
+        x = x.unfold(2 + i, dilation[i] * (kernel[i] - 1) + 1, stride[i])[..., :: dilation[i]]
+    order = [0, *range(2, 2 + 2 * places), 1]
+    x = x.permute(order)
+    return x.reshape(torch.Size(x.shape[: 1 + places]).numel(), -1)
+
+
+class _UnfoldedConvolution(torch.autograd.Function):
+    """The same as products of matrices: for blocks, which run along the sum, and for tensor cores. Each product has
+    windows of its own: those of x, and for dx those of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site, how: tuple) -> Tensor:
+        stride, padding, dilation, _ = how
+        kernel, places = list(w.shape[2:]), w.ndim - 2
+        wide = F.pad(x.float(), [side for p in reversed(padding) for side in (p, p)])
+        sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide.shape[2:], kernel, stride, dilation)]
+        rows = _windows(wide, kernel, stride, dilation)
+        a = site.operand(rows, "activations", 1, "forward")
+        b = site.operand(w.float().movedim(1, -1).flatten(1), "weights", 1, "forward")
+        y = site.multiply("forward", a, b, ("activations", "weights"), "output", bias=bias)
+        ctx.site, ctx.how, ctx.kernel, ctx.has_bias = site, how, kernel, bias is not None
+        ctx.save_for_backward(x, w, bias)
+        return y.reshape(x.shape[0], *sizes, w.shape[0]).movedim(-1, 1).to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:
+        site: Site = ctx.site
+        x, w, bias = ctx.saved_tensors
+        stride, padding, dilation, _ = ctx.how
+        g = g.float()
+        lines = g.movedim(1, -1).reshape(-1, g.shape[1])
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:
+            # dx[i] = sum over taps t of g at (i + padding - t dilation) / stride: zeros between the places, and the
+            # taps from the last to the first.
+            up = g.new_zeros(*g.shape[:2], *[(n - 1) * s + 1 for n, s in zip(g.shape[2:], stride)])
+            up[(..., *[slice(None, None, s) for s in stride])] = g
+            ends = []
+            for n, u, k, p, d in zip(x.shape[2:], up.shape[2:], ctx.kernel, padding, dilation):
+                left = d * (k - 1) - p
+                ends.append((left, n + d * (k - 1) - u - left))
+            up = F.pad(up, [side for pair in reversed(ends) for side in pair])
+            one = [1] * len(stride)
+            taps = torch.Size(ctx.kernel).numel()
+            rows = _windows(up, ctx.kernel, one, dilation).reshape(-1, taps, g.shape[1]).flip(1).flatten(1)
+            turned = w.float().transpose(0, 1).movedim(1, -1).flatten(1)
+            a, b = site.operand(rows, "gradients", 1, "dgrad"), site.operand(turned, "weights", 1, "dgrad")
+            dx = site.multiply("dgrad", a, b, ("gradients", "weights"), "input_gradients")
+            dx = dx.reshape(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1).to(x.dtype)
+        if ctx.needs_input_grad[1]:
+            wide = F.pad(x.float(), [side for p in reversed(padding) for side in (p, p)])
+            rows, down = _windows(wide, ctx.kernel, stride, dilation), lines
+            if site.policy.products["wgrad"].get("hadamard"):
+                rows, down = turned_by_hadamard(rows), turned_by_hadamard(down)
+            a, b = site.operand(down, "gradients", 0, "wgrad"), site.operand(rows, "activations", 0, "wgrad")
+            dw = site.multiply("wgrad", a.turned(), b.turned(), ("gradients", "activations"), "weight_gradients")
+            dw = dw.reshape(w.shape[0], *ctx.kernel, w.shape[1]).movedim(-1, 1).to(w.dtype)
+        if ctx.has_bias and ctx.needs_input_grad[2]:
+            db = _bias_gradient(site, lines, bias)
+        return dx, dw, db, None, None
+
+
 def convolution(site: Site, x: Tensor, w: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                 dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
     places = w.ndim - 2
-    if any(getattr(site.policy, role).is_block for role in ("activations", "weights", "gradients")):
-        raise NotImplementedError(f"{site.name}: a convolution whose operands are scaled in blocks; give it another recipe "
-                                  "by layers={...}, or none")  # fmt: skip
-    if any(p["accumulation"] != "native" for p in site.policy.products.values()):
-        raise NotImplementedError(f"{site.name}: a convolution summed as a tensor core; give it another recipe by layers={{...}}")
+    unfolded = any(getattr(site.policy, role).is_block for role in ("activations", "weights", "gradients")) or any(
+        p["accumulation"] != "native" for p in site.policy.products.values()
+    )
+    if unfolded and groups != 1:
+        raise NotImplementedError(f"{site.name}: a convolution in groups whose operands are scaled in blocks, or that is summed as a "
+                                  "tensor core; give it another recipe by layers={...}, or none")  # fmt: skip
     each = lambda v: [v] * places if isinstance(v, int) else list(v)
     if isinstance(padding, str):
         if padding == "same":
@@ -258,7 +326,8 @@ def convolution(site: Site, x: Tensor, w: Tensor, bias: Tensor | None = None, st
         padding = 0
     is_single = x.ndim == places + 1
     how = (each(stride), each(padding), each(dilation), groups)
-    y = _Convolution.apply(x[None] if is_single else x, w, bias, site, how)
+    kind = _UnfoldedConvolution if unfolded else _Convolution
+    y = kind.apply(x[None] if is_single else x, w, bias, site, how)
     return y[0] if is_single else y
 
 
