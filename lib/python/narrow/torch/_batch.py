@@ -8,7 +8,7 @@ import torch
 
 from .._records import Record, Records
 from ._bits import fetch, row_views, tensors_in
-from ._compare import Comparison, Keys, Pair, compare
+from ._compare import Keys, Pair, compare
 from ._recorder import check_model, counted, named
 from ._trace import Tracer, trace, traced
 
@@ -125,20 +125,6 @@ def _put(x: torch.Tensor, whole: torch.Tensor, rows: int | None, total: int | No
         p.copy_(q)
 
 
-def _makers(c: Comparison) -> list[Record]:
-    """Operations that make a difference; of modules, the innermost without such an operation."""
-    made = [row for row in c.rows if row.status == "made here"]
-
-    def has_inner(m: Record) -> bool:
-        inside = (row for row in made if row is not m and row.module is not None)
-        return any(
-            row.kind == "operation" and row.module == m.module or not m.module or row.module.startswith(f"{m.module}.")
-            for row in inside
-        )
-
-    return [row for row in made if row.kind == "operation" or not has_inner(row)]
-
-
 def batch_invariance(
     model: torch.nn.Module, batch: Any, sizes: Sequence[int] | None = None, *, plans: int = 8
 ) -> BatchInvariance:
@@ -198,8 +184,8 @@ def batch_invariance(
             continue
         t = repaired[n]
         c = compare(whole, t)
-        for row in _makers(c):
-            if (row.kind, row.module, row.operation) in random:
+        for row in c.rows:
+            if row.status != "made here" or (row.kind, row.module, row.operation) in random:
                 continue
             amount = c._amount(row)
             place = {key: row[key] for key in ("kind", "phase", "module", "call", "node", "operation")}
