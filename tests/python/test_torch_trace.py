@@ -329,6 +329,14 @@ def test_what_differs_before_the_run_is_said():
     assert nt.compare(a, nt.trace(nn.Sequential(nn.Tanh()), x)).first is None
 
 
+def test_results_of_other_kinds():
+    x = torch.randn(3, 4)
+    for one_, other, words in ((lambda x: (x, x), lambda x: x, "and 2 results against 1."), (lambda x: x.half(), lambda x: x, "other types, float16 and float32"),
+                               (lambda x: x[:1] * 1, lambda x: x * 1, "other shapes"), (lambda x: x * 1, lambda x: (), "and 1 result against 0.")):  # fmt: skip
+        c = nt.compare(nt.trace(Call(one_), x), nt.trace(Call(other), x))
+        assert c.first.module == "" and words in str(c) and not c.equal
+
+
 def test_random_numbers_are_named():
     model, x = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5)), torch.randn(64, 16)
     c = nt.compare(nt.trace(model, x), nt.trace(model, x))
@@ -406,6 +414,8 @@ def test_a_planted_overflow_is_named(dtype, scale, words, moment):
 def test_other_limits(moment):
     f = found(Call(lambda x: x.to(torch.float8_e5m2).float()), torch.tensor([1.0, 1e6]))
     assert f.first.what == "Inf" and f.first.operation == "aten._to_copy" and ("exceeds the largest e5m2 number, 57344" in str(f)) == (moment == "at once")
+    f = found(Call(lambda x: torch.fft.fft(x) * 1e30 * 1e30), torch.ones(3))
+    assert f.first.operation == "aten.mul" and f.first.dtype == "complex64" and ("it is complex" in str(f)) == (moment == "at once")
     f = found(Call(lambda x: x.mul_(3e4)), torch.tensor([1.0, 3.0]).half())
     assert f.first.operation == "aten.mul_" and f.first.inputs[0].amax == 3.0 and ("wrote over an operand" in str(f)) == (moment == "at once")
 
@@ -586,6 +596,22 @@ def test_rows_inside_a_dimension():
     model.first, model.second = change
     r = nt.batch_invariance(model, torch.randn(6, 5, 4), [1, 2, 3])
     assert [(m.module, m.operation, m.sizes) for m in r.modules] == [("first", "aten.mul", [2]), ("second", "aten.mul", [2])]
+
+
+def test_neither_batch_nor_model_is_written():
+    class Gives(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.tensor([[0.0, -0.0], [-0.0, 0.0]]))
+
+        def forward(self, x):
+            return x, self.w, self.w[: len(x)] * 1
+
+    model, x = Gives(), torch.tensor([[0.0, -0.0], [-0.0, 0.0], [0.0, 0.0], [-0.0, -0.0]])
+    before = one(x), one(model.w)
+    for sizes in ([1], [2], [1, 2, 3]):
+        nt.batch_invariance(model, x, sizes)
+    assert (one(x), one(model.w)) == before
 
 
 def test_products_have_plans():

@@ -117,8 +117,8 @@ class Tracer(Recorder):
     def add(self, kind: str, where: Where, operation: str, inputs: list, outputs: list[torch.Tensor],
             arguments: str = "", random: bool = False, kept: dict | None = None) -> None:  # fmt: skip
         index = len(self.records)
-        first = next((t for t in outputs if is_plain(t) and t.numel()), None)
-        if self.keep and first is not None:
+        first = outputs[0] if outputs else None
+        if self.keep and first is not None and is_plain(first) and first.numel():
             some = dict(kept or {})
             some["d"] = sample(as_matrix(first[0] if kept and first.ndim == 3 else first).detach())
             if self.keep == "all":
