@@ -623,6 +623,36 @@ def test_products_have_plans():
     assert r.invariant == all(nt.compare(whole, nt.trace(model, x[:n], rows=n)).equal for n in (1, 2))
 
 
+# ---- devices
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))])
+def test_the_same_on_every_device(device, tmp_path):
+    a, b = (m.to(device) for m in split_pair())
+    x = torch.randn(20, 16, device=device)
+    ta, tb = nt.trace(a, x, backward=True), nt.trace(b, x, backward=True)
+    tb.save(tmp_path / "b.safetensors")
+    c = nt.compare(ta, tmp_path / "b.safetensors")
+    assert (c.first.module, c.first.kind) == ("2", "module") and c.first.count > 0 and len(c.first.plans) == 2
+    assert nt.compare(ta, nt.trace(a, x, backward=True)).equal and {r.device for r in ta.records} == {ta.records[0].device}
+    host = nt.trace(a.cpu(), x.cpu())
+    assert host.parameters == ta.parameters and host.records[0].inputs == ta.records[0].inputs  # one hash on all devices
+    a.to(device)
+    halves = nn.Sequential(nn.Identity(), nn.Linear(8, 8, dtype=torch.float16, device=device))
+    nn.init.constant_(halves[1].weight, 200)
+    for at_once in (False, True):
+        f = found(halves, torch.full((2, 8), 200.0, dtype=torch.float16, device=device), at_once=at_once)
+        assert (f.first.what, f.first.operation, f.first.module) == ("Inf", "aten.addmm", "1") and f.first.inputs[1].amax == 200
+        assert ("exceeds the largest fp16 number" in str(f)) == (at_once or device == "cpu")
+    f = found(nn.Sequential(a, Call(lambda x: (x - x).sqrt())), x, backward=True)
+    assert (f.first.operation, f.first.module, f.first.node) == ("aten.div", "1", "SqrtBackward0")
+    assert not found(Call(lambda x: x.masked_fill(x > 0, torch.tensor(-INF)).exp()), x)  # a constant on the CPU
+    model = nn.Sequential(Sum(64, 32, from_=3), nn.ReLU(), Sum(32, 32, from_=2)).to(device)
+    r = nt.batch_invariance(model, torch.randn(9, 64, device=device), [1, 2, 4])
+    assert [(m.module, m.sizes) for m in r.modules] == [("0", [1, 2]), ("2", [1])] or device == "cuda"
+    assert {("0", 1), ("0", 2), ("2", 1)} <= {(m.module, n) for m in r.modules for n in m.sizes}
+
+
 # ---- refused
 
 

@@ -277,18 +277,18 @@ class Comparison:
         if self.first is not None:
             if self.first.kind == "module":
                 for name, t, i in (("a", self._a, self.first.a), ("b", self._b, self.first.b)):
-                    m, phase = self.first.module, self.first.phase
-                    inside = [
+                    here = (self.first.module, t.records[i].call, self.first.phase)
+                    own = [
                         r.operation
                         for r in t.records[:i]
-                        if r.kind == "operation" and r.module == m and r.phase == phase
+                        if r.kind == "operation" and (r.module, r.call, r.phase) == here
                     ]
-                    more = f" and {len(inside) - 6} more" if len(inside) > 6 else ""
-                    lines.append(f"  operations of {name}: {', '.join(inside[:6]) or 'none of its own'}{more}")
+                    more = f" and {len(own) - 6} more" if len(own) > 6 else ""
+                    lines += [f"  operations of {name}: {', '.join(own[:6])}{more}"] if own else []
             for name, plan in zip("ab", self.first.plans or []):
                 lines.append(f"  {name}: {plan or 'no product whose operands were kept'}")
             made, carried = (sum(row.status == status for row in self.rows) for status in ("made here", "carried"))
-            lines.append(f"  Of the results in both, {made} differ with equal inputs, {carried} with other inputs.")
+            lines.append(f"  Results in both that differ: {made} with equal inputs, {carried} more.")
         return "\n".join(lines + [f"  {note}." for note in self.notes])
 
     def __repr__(self) -> str:

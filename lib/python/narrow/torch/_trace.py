@@ -45,9 +45,9 @@ class Trace:
     """The records of one run, in order; compare() holds two of them side by side.
 
     records: index, kind ("operation", the result of a "module", or the "gradient" of a parameter), phase, module (''
-    the model, None outside), call, operation, node, arguments, device, random, inputs and outputs (shape, dtype, hash,
-    nan, inf, amax). kept: of a record's index, the sample of its first result, and the operands of products. notes:
-    what was not seen, and why."""
+    the model, None outside; of a gradient: the parameter), call, operation, node, arguments, device, random, inputs and
+    outputs (shape, dtype, hash, nan, inf, amax). kept: of a record's index, the sample of its first result, and the
+    operands of products. notes: what was not seen, and why."""
 
     def __init__(self, said: dict[str, Any], kept: dict[int, dict[str, torch.Tensor]]) -> None:
         self.records = Records(Record(row) for row in said["records"])
