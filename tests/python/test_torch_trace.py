@@ -46,11 +46,11 @@ class Product(nn.Module):
 
     def __init__(self, k, n, split=False):
         super().__init__()
-        self.w, self.split = nn.Parameter(torch.randn(k, n)), split
+        self.w, self.split, self.then = nn.Parameter(torch.randn(k, n)), split, lambda x: x
 
     def forward(self, x):
         half = len(self.w) // 2
-        return x[:, :half] @ self.w[:half] + x[:, half:] @ self.w[half:] if self.split else x @ self.w
+        return self.then(x[:, :half] @ self.w[:half] + x[:, half:] @ self.w[half:] if self.split else x @ self.w)
 
 
 class Block(nn.Module):
@@ -105,6 +105,7 @@ def test_hash_sees_places_and_signs():
         zeros[5] = -0.0
         moved = zeros.flip(0)
         assert len({one(zeros), one(moved), one(zeros.abs())}) == 3 and torch.equal(zeros, moved)
+    assert bool((_bits._multipliers(x.device) & 1).all())  # whatever single word changes
     assert one(x.flip(0)) != one(x) and one(x[:-1]) != one(x)
     assert one(torch.empty(0)) == one(torch.empty(0, 3))
 
@@ -179,11 +180,22 @@ def test_modules_calls_and_numbers():
     assert nt.trace(nn.Identity(), torch.tensor([3, 4])).records[0].amax is None
 
 
+def test_operands_of_products_are_kept():
+    x, y, z = torch.randn(2, 70, 40), torch.randn(2, 40, 50), torch.randn(2, 70, 50)
+    for operation, function in {"addmm": lambda x: nn.functional.linear(x[0], y[0].T, z[0, 0]), "mm": lambda x: x[1] @ y[1], "bmm": lambda x: x @ y,
+                                "baddbmm": lambda x: torch.baddbmm(z, x, y, beta=0.5, alpha=2)}.items():  # fmt: skip
+        t = nt.trace(Call(function), x)
+        kept = t.kept[next(r.index for r in t.records if r.operation == f"aten.{operation}")]
+        again = kept["a"].double() @ kept["b"].double() * kept.get("alpha", 1) + kept.get("c", torch.zeros(1)).double() * kept.get("beta", 1)
+        assert kept["d"].shape == (32, 32) and torch.allclose(again, kept["d"].double(), atol=1e-5), operation
+
+
 def test_backward_operations_have_their_modules():
-    t = nt.trace(nn.Sequential(nn.Linear(16, 16), Block(16)), torch.randn(3, 16), backward=lambda y: (y**2).mean())
+    aside = Call(lambda x: (x.detach() * 2, x)[1])  # an operation without a node does not take the place of the last one
+    t = nt.trace(nn.Sequential(nn.Linear(16, 16), aside, Block(16)), torch.randn(3, 16), backward=lambda y: (y**2).mean())
     seen = {(r.module, r.node) for r in t.records if r.phase == "backward" and r.kind == "operation"}
-    assert {("1.inner.1", "GeluBackward0"), ("1.inner.0", "AddmmBackward0"), ("0", "AddmmBackward0"), (None, "PowBackward0")} <= seen
-    assert ("1", "AddmmBackward0") not in seen and ("", "GeluBackward0") not in seen
+    assert {("2.inner.1", "GeluBackward0"), ("2.inner.0", "AddmmBackward0"), ("0", "AddmmBackward0"), (None, "PowBackward0")} <= seen
+    assert not {("1", "AddmmBackward0"), ("2", "AddmmBackward0")} & seen and ("", "GeluBackward0") not in seen
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -248,6 +260,9 @@ def test_a_planted_split_is_named():
     text = str(c)
     assert text.startswith("First difference: the result of 2 (Product)") and "operations of b: aten.mm, aten.mm, aten.add" in text
     assert "2 of b without a counterpart" in text
+    a[2].then = b[2].then = torch.relu  # a result that is no product's
+    c = nt.compare(nt.trace(a, x), nt.trace(b, x))
+    assert c.first.module == "2" and c.first.plans is None
     c = nt.compare(nt.trace(a, x, keep=False), nt.trace(b, x, keep=False))
     assert c.first.module == "2" and "only hashes were kept" in str(c) and c.first.max_ulp is None
 
@@ -311,7 +326,15 @@ def test_what_differs_before_the_run_is_said():
     model[2][0].eps = 1e-3
     c = nt.compare(a, nt.trace(model, x))
     assert c.first.status == "other arguments" and c.first.module == "2.0" and "0.001" in str(c)
-    assert nt.compare(a, nt.trace(nn.Linear(2, 2)[:0] if False else nn.Sequential(nn.Tanh()), x)).first is None
+    assert nt.compare(a, nt.trace(nn.Sequential(nn.Tanh()), x)).first is None
+
+
+def test_results_of_other_kinds():
+    x = torch.randn(3, 4)
+    for one_, other, words in ((lambda x: (x, x), lambda x: x, "and 2 results against 1."), (lambda x: x.half(), lambda x: x, "other types, float16 and float32"),
+                               (lambda x: x[:1] * 1, lambda x: x * 1, "other shapes"), (lambda x: x * 1, lambda x: (), "and 1 result against 0.")):  # fmt: skip
+        c = nt.compare(nt.trace(Call(one_), x), nt.trace(Call(other), x))
+        assert c.first.module == "" and words in str(c) and not c.equal
 
 
 def test_random_numbers_are_named():
@@ -391,6 +414,8 @@ def test_a_planted_overflow_is_named(dtype, scale, words, moment):
 def test_other_limits(moment):
     f = found(Call(lambda x: x.to(torch.float8_e5m2).float()), torch.tensor([1.0, 1e6]))
     assert f.first.what == "Inf" and f.first.operation == "aten._to_copy" and ("exceeds the largest e5m2 number, 57344" in str(f)) == (moment == "at once")
+    f = found(Call(lambda x: torch.fft.fft(x) * 1e30 * 1e30), torch.ones(3))
+    assert f.first.operation == "aten.mul" and f.first.dtype == "complex64" and ("it is complex" in str(f)) == (moment == "at once")
     f = found(Call(lambda x: x.mul_(3e4)), torch.tensor([1.0, 3.0]).half())
     assert f.first.operation == "aten.mul_" and f.first.inputs[0].amax == 3.0 and ("wrote over an operand" in str(f)) == (moment == "at once")
 
@@ -531,7 +556,7 @@ class Sum(nn.Module):
         terms = x[:, :, None] * self.w
         half = terms.shape[1] // 2
         if len(x) >= self.from_:
-            return terms.cumsum(1)[:, -1]
+            return terms.cumsum(1)[:, -1] + 0  # an addition, too, that is not that of the halves
         return terms[:, :half].cumsum(1)[:, -1] + terms[:, half:].cumsum(1)[:, -1]
 
 
@@ -566,11 +591,27 @@ def test_results_without_rows_and_random_ones():
 
 def test_rows_inside_a_dimension():
     """Sequence first, as stock attention computes: row b of step t is t * batch + b."""
-    change = Call(lambda y: y * (1 + 2.0**-23) if len(y) == 10 else y * 1)  # 5 steps of 2 rows
-    model = Call(lambda x: change(x.transpose(0, 1).reshape(-1, 4)).view(5, len(x), 4).transpose(0, 1))
-    model.change = change
+    change = [Call(lambda y: y * (1 + 2.0**-23) if len(y) == 10 else y * 1) for _ in range(2)]  # 5 steps of 2 rows
+    model = Call(lambda x: change[1](change[0](x.transpose(0, 1).reshape(-1, 4))).view(5, len(x), 4).transpose(0, 1))
+    model.first, model.second = change
     r = nt.batch_invariance(model, torch.randn(6, 5, 4), [1, 2, 3])
-    assert [(m.module, m.operation, m.sizes) for m in r.modules] == [("change", "aten.mul", [2])]
+    assert [(m.module, m.operation, m.sizes) for m in r.modules] == [("first", "aten.mul", [2]), ("second", "aten.mul", [2])]
+
+
+def test_neither_batch_nor_model_is_written():
+    class Gives(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.tensor([[0.0, -0.0], [-0.0, 0.0]]))
+
+        def forward(self, x):
+            return x, self.w, self.w[: len(x)] * 1
+
+    model, x = Gives(), torch.tensor([[0.0, -0.0], [-0.0, 0.0], [0.0, 0.0], [-0.0, -0.0]])
+    before = one(x), one(model.w)
+    for sizes in ([1], [2], [1, 2, 3]):
+        nt.batch_invariance(model, x, sizes)
+    assert (one(x), one(model.w)) == before
 
 
 def test_products_have_plans():
@@ -580,6 +621,36 @@ def test_products_have_plans():
         assert m.operation == "aten.addmm" and set(m.plans) == {*m.sizes, 16} and f"batch of 16: {m.plans[16]}" in str(r)
     whole = nt.trace(model, x, rows=16)
     assert r.invariant == all(nt.compare(whole, nt.trace(model, x[:n], rows=n)).equal for n in (1, 2))
+
+
+# ---- devices
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))])
+def test_the_same_on_every_device(device, tmp_path):
+    a, b = (m.to(device) for m in split_pair())
+    x = torch.randn(20, 16, device=device)
+    ta, tb = nt.trace(a, x, backward=True), nt.trace(b, x, backward=True)
+    tb.save(tmp_path / "b.safetensors")
+    c = nt.compare(ta, tmp_path / "b.safetensors")
+    assert (c.first.module, c.first.kind) == ("2", "module") and c.first.count > 0 and len(c.first.plans) == 2
+    assert nt.compare(ta, nt.trace(a, x, backward=True)).equal and {r.device for r in ta.records} == {ta.records[0].device}
+    host = nt.trace(a.cpu(), x.cpu())
+    assert host.parameters == ta.parameters and host.records[0].inputs == ta.records[0].inputs  # one hash on all devices
+    a.to(device)
+    halves = nn.Sequential(nn.Identity(), nn.Linear(8, 8, dtype=torch.float16, device=device))
+    nn.init.constant_(halves[1].weight, 200)
+    for at_once in (False, True):
+        f = found(halves, torch.full((2, 8), 200.0, dtype=torch.float16, device=device), at_once=at_once)
+        assert (f.first.what, f.first.operation, f.first.module) == ("Inf", "aten.addmm", "1") and f.first.inputs[1].amax == 200
+        assert ("exceeds the largest fp16 number" in str(f)) == (at_once or device == "cpu")
+    f = found(nn.Sequential(a, Call(lambda x: (x - x).sqrt())), x, backward=True)
+    assert (f.first.operation, f.first.module, f.first.node) == ("aten.div", "1", "SqrtBackward0")
+    assert not found(Call(lambda x: x.masked_fill(x > 0, torch.tensor(-INF)).exp()), x)  # a constant on the CPU
+    model = nn.Sequential(Sum(64, 32, from_=3), nn.ReLU(), Sum(32, 32, from_=2)).to(device)
+    r = nt.batch_invariance(model, torch.randn(9, 64, device=device), [1, 2, 4])
+    assert [(m.module, m.sizes) for m in r.modules] == [("0", [1, 2]), ("2", [1])] or device == "cuda"
+    assert {("0", 1), ("0", 2), ("2", 1)} <= {(m.module, n) for m in r.modules for n in m.sizes}
 
 
 # ---- refused

@@ -7,8 +7,8 @@ from typing import Any, Sequence
 import torch
 
 from .._records import Record, Records
-from ._bits import fetch, row_views, tensors_in
-from ._compare import Comparison, Keys, Pair, compare
+from ._bits import fetch, is_plain, row_views, tensors_in
+from ._compare import Keys, Pair, compare
 from ._recorder import check_model, counted, named
 from ._trace import Tracer, trace, traced
 
@@ -76,7 +76,7 @@ def _name(m: Record) -> str:
 
 def _cut(batch: Any, n: int) -> Any:
     if isinstance(batch, torch.Tensor):
-        return batch[:n]
+        return batch[:n].clone()
     if isinstance(batch, dict):
         return {key: _cut(x, n) for key, x in batch.items()}
     return type(batch)(_cut(x, n) for x in batch) if type(batch) in (tuple, list) else batch
@@ -91,6 +91,7 @@ class _Rows(Tracer):
     def __init__(self, model: torch.nn.Module, keep: Any, rows: int, whole: _Rows | None) -> None:
         super().__init__(model, keep, rows)
         self.whole = whole
+        self._own = {p.untyped_storage()._cdata for p in [*model.parameters(), *model.buffers()] if is_plain(p)}
         self.kept_results: dict[tuple, tuple[list[dict], list[torch.Tensor]]] = {}
         self._keys = Keys()
 
@@ -105,7 +106,8 @@ class _Rows(Tracer):
         before, theirs = self.whole.kept_results.get(key, (None, []))
         if before is not None and Pair(self.whole.rows, self.rows).all_same(before, inputs):
             for x, result in zip(outputs, theirs):
-                _put(x, result, self.rows, self.whole.rows)
+                if is_plain(x) and x.untyped_storage()._cdata not in self._own:  # the model itself is not written
+                    _put(x, result, self.rows, self.whole.rows)
 
 
 def _put(x: torch.Tensor, whole: torch.Tensor, rows: int | None, total: int | None) -> None:
@@ -118,25 +120,9 @@ def _put(x: torch.Tensor, whole: torch.Tensor, rows: int | None, total: int | No
         (here[key], there[key][:rows]) for key in here if key in there and here[key].shape == there[key][:rows].shape
     ]
     if fitting and x.dtype == whole.dtype:
-        distances = [
-            float((p.double() - q.double()).nan_to_num().abs().sum()) if len(fitting) > 1 else 0.0 for p, q in fitting
-        ]
+        distances = [float((p.double() - q.double()).nan_to_num().abs().sum()) for p, q in fitting]
         p, q = fitting[distances.index(min(distances))]
         p.copy_(q)
-
-
-def _makers(c: Comparison) -> list[Record]:
-    """Operations that make a difference; of modules, the innermost without such an operation."""
-    made = [row for row in c.rows if row.status == "made here"]
-
-    def has_inner(m: Record) -> bool:
-        inside = (row for row in made if row is not m and row.module is not None)
-        return any(
-            row.kind == "operation" and row.module == m.module or not m.module or row.module.startswith(f"{m.module}.")
-            for row in inside
-        )
-
-    return [row for row in made if row.kind == "operation" or not has_inner(row)]
 
 
 def batch_invariance(
@@ -198,14 +184,14 @@ def batch_invariance(
             continue
         t = repaired[n]
         c = compare(whole, t)
-        for row in _makers(c):
-            if (row.kind, row.module, row.operation) in random:
+        for row in c.rows:
+            if row.status != "made here" or (row.kind, row.module, row.operation) in random:
                 continue
             amount = c._amount(row)
             place = {key: row[key] for key in ("kind", "phase", "module", "call", "node", "operation")}
             m = found.setdefault(row.a, Record(**place, sizes=[], changed_rows={}, max_ulp=None, plans={}))
-            first, here = (some.records[i].outputs[0]["shape"] for some, i in ((whole, row.a), (t, row.b)))
-            m["mixes"] = first == here
+            shapes = [[x["shape"] for x in some.records[i].outputs] for some, i in ((whole, row.a), (t, row.b))]
+            m["mixes"] = shapes[0] == shapes[1]
             m.sizes.append(n)
             m.changed_rows[n] = amount["changed_rows"]
             m["max_ulp"] = max((u for u in (m.max_ulp, amount["max_ulp"]) if u is not None), default=None)

@@ -40,7 +40,7 @@ class Pair:
         self.is_rows = self.a is not None and self.b is not None and self.a != self.b
         self.rows = min(self.a or 0, self.b or 0)
 
-    def _heads(self, x: dict, y: dict) -> list[tuple[str, list, list]]:
+    def heads(self, x: dict, y: dict) -> list[tuple[str, list, list]]:
         """The first rows of both, for each way in which their shapes can hold a batch."""
         if not self.is_rows or len(x["shape"]) != len(y["shape"]):
             return []
@@ -65,12 +65,12 @@ class Pair:
             return x["hash"] == y["hash"]
         if not self.is_rows:
             return False
-        heads = self._heads(x, y)
+        heads = self.heads(x, y)
         return any(p == q for _, p, q in heads) if heads else None
 
     def changed_rows(self, x: dict, y: dict) -> int | None:
         """How many of the common rows differ, by the way of lying that has fewest."""
-        return min((sum(s != t for s, t in zip(p, q)) for _, p, q in self._heads(x, y)), default=None)
+        return min((sum(s != t for s, t in zip(p, q)) for _, p, q in self.heads(x, y)), default=None)
 
     def all_same(self, some: list[dict], others: list[dict]) -> bool | None:
         if len(some) != len(others):
@@ -134,7 +134,7 @@ class Comparison:
         shapes = [t.records[i].outputs[0]["shape"] for t, i in ((self._a, row.a), (self._b, row.b))]
         if shapes[0] == shapes[1]:
             return x["d"], y["d"]
-        heads = self._pair._heads(*(t.records[i].outputs[0] for t, i in ((self._a, row.a), (self._b, row.b))))
+        heads = self._pair.heads(*(t.records[i].outputs[0] for t, i in ((self._a, row.a), (self._b, row.b))))
         if "0" not in [key for key, *_ in heads] or x["d"].shape[1] != y["d"].shape[1]:
             return None
         # Rows of the smaller batch that both samples hold; of a batch of products the first, which the sample is of.
@@ -147,11 +147,9 @@ class Comparison:
 
     def _amount(self, row: Record) -> dict[str, Any]:
         both = self._samples(row, True)
-        found = (
-            distance(*both) if both is not None else {"count": None, "total": None, "max_abs": None, "max_ulp": None}
-        )
+        found = distance(*both) if both is not None else dict.fromkeys(("count", "total", "max_abs", "max_ulp"))
         outputs = [t.records[i].outputs for t, i in ((self._a, row.a), (self._b, row.b))]
-        found["whole"] = torch.Size(outputs[0][0]["shape"]).numel()
+        found["whole"] = torch.Size(outputs[0][0]["shape"]).numel() if outputs[0] else 0
         changed = [self._pair.changed_rows(x, y) for x, y in zip(*outputs)]
         found["changed_rows"] = max((n for n in changed if n is not None), default=None)
         return found
@@ -165,17 +163,12 @@ class Comparison:
         plans: list[Any] = []
         words = [words_of(t) for t in both]
         for trace, index, known, other in zip((self._a, self._b), (row.a, row.b), product, product[::-1]):
-            operands = known or (
-                other if not self._pair.is_rows else None
-            )  # equal inputs: the operands of the other side are these
-            d = trace.kept[index]["d"]
+            # The inputs are equal: the operands of the other side are those of this one, unless its batch is another.
+            operands = known or (None if self._pair.is_rows else other)
+            d, like = trace.kept[index]["d"], plans[0].model if plans and plans[0] else ""
             differs = (words[0] != words[1]) if words[0].shape == d.shape else None
             device = trace.records[index].device
-            plans.append(
-                plan_of(operands, d, device, differs=differs, like=plans[0].model if plans and plans[0] else "")
-                if operands
-                else None
-            )
+            plans.append(plan_of(operands, d, device, differs=differs, like=like) if operands else None)
         return {"plans": plans}
 
     @staticmethod
@@ -256,6 +249,8 @@ class Comparison:
             return f"{text}other arguments, ({x.arguments}) and ({y.arguments}), and another result."
         shapes = [[entry["shape"] for entry in r.outputs] for r in (x, y)]
         types = [[entry["dtype"] for entry in r.outputs] for r in (x, y)]
+        if len(types[0]) != len(types[1]):
+            return f"{text}and {counted(len(types[0]), 'result')} against {len(types[1])}."
         if types[0] != types[1]:
             return f"{text}and results of other types, {', '.join(types[0])} and {', '.join(types[1])}."
         if not self._pair.is_rows and shapes[0] != shapes[1]:
@@ -282,18 +277,18 @@ class Comparison:
         if self.first is not None:
             if self.first.kind == "module":
                 for name, t, i in (("a", self._a, self.first.a), ("b", self._b, self.first.b)):
-                    m, phase = self.first.module, self.first.phase
-                    inside = [
+                    here = (self.first.module, t.records[i].call, self.first.phase)
+                    own = [
                         r.operation
                         for r in t.records[:i]
-                        if r.kind == "operation" and r.module == m and r.phase == phase
+                        if r.kind == "operation" and (r.module, r.call, r.phase) == here
                     ]
-                    more = f" and {len(inside) - 6} more" if len(inside) > 6 else ""
-                    lines.append(f"  operations of {name}: {', '.join(inside[:6]) or 'none of its own'}{more}")
+                    more = f" and {len(own) - 6} more" if len(own) > 6 else ""
+                    lines += [f"  operations of {name}: {', '.join(own[:6])}{more}"] if own else []
             for name, plan in zip("ab", self.first.plans or []):
                 lines.append(f"  {name}: {plan or 'no product whose operands were kept'}")
             made, carried = (sum(row.status == status for row in self.rows) for status in ("made here", "carried"))
-            lines.append(f"  Of the results in both, {made} differ with equal inputs, {carried} with other inputs.")
+            lines.append(f"  Results in both that differ: {made} with equal inputs, {carried} more.")
         return "\n".join(lines + [f"  {note}." for note in self.notes])
 
     def __repr__(self) -> str:

@@ -252,6 +252,8 @@ def _in_float64(func: Any, args: tuple, kwargs: dict, found: list[torch.Tensor])
     """What the same operation gives in float64, and so which format's limit was crossed."""
     if torch.Tag.nondeterministic_seeded in func.tags:
         return "The result in float64 is not known, since the operation draws random numbers."
+    if any(x.is_complex() for x in found):
+        return "The result in float64 is not known, since it is complex."
     reads = {id(x) for _, x in read_arguments(func, args, kwargs)}
     if any(id(x) in reads for i in writes(func) if i < len(args) for x in tensors_in(args[i])):
         return "The result in float64 is not known, since the operation wrote over an operand."

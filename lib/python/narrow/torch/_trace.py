@@ -45,9 +45,9 @@ class Trace:
     """The records of one run, in order; compare() holds two of them side by side.
 
     records: index, kind ("operation", the result of a "module", or the "gradient" of a parameter), phase, module (''
-    the model, None outside), call, operation, node, arguments, device, random, inputs and outputs (shape, dtype, hash,
-    nan, inf, amax). kept: of a record's index, the sample of its first result, and the operands of products. notes:
-    what was not seen, and why."""
+    the model, None outside; of a gradient: the parameter), call, operation, node, arguments, device, random, inputs and
+    outputs (shape, dtype, hash, nan, inf, amax). kept: of a record's index, the sample of its first result, and the
+    operands of products. notes: what was not seen, and why."""
 
     def __init__(self, said: dict[str, Any], kept: dict[int, dict[str, torch.Tensor]]) -> None:
         self.records = Records(Record(row) for row in said["records"])
@@ -117,8 +117,8 @@ class Tracer(Recorder):
     def add(self, kind: str, where: Where, operation: str, inputs: list, outputs: list[torch.Tensor],
             arguments: str = "", random: bool = False, kept: dict | None = None) -> None:  # fmt: skip
         index = len(self.records)
-        first = next((t for t in outputs if is_plain(t) and t.numel()), None)
-        if self.keep and first is not None:
+        first = outputs[0] if outputs else None
+        if self.keep and first is not None and is_plain(first) and first.numel():
             some = dict(kept or {})
             some["d"] = sample(as_matrix(first[0] if kept and first.ndim == 3 else first).detach())
             if self.keep == "all":
