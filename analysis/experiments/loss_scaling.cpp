@@ -317,6 +317,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     out.data = file_text(run.folder()) + "; handwritten digits trained here";
     gradients = log->log;
     recorded = of_run(run, gradients);
+    if (run.has_scaler() && !log->what.empty()) recorded.finding += " " + log->what;
     out.tables.push_back(recorded.table);
     out.notes.push_back("Overflow: " + OverflowModel(gradients).describe() + ".");
   } else if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) {

@@ -226,7 +226,9 @@ std::string worst_text(const Summary& s, const std::vector<WatchedFormat>& forma
       if (of_role[k].pool.lost(k) > 0 && (worst == nullptr || of_role[k].pool.lost(k) > worst->pool.lost(format)))
         worst = &of_role[k], format = k;
   if (worst == nullptr) return "; no tensor loses a value to zero or overflow";
-  return "; the worst is " + worst->name + " at step " + std::to_string(worst->step) + ", of which " +
+  const std::uint64_t values = worst->pool.nonzero;
+  return "; the worst is " + worst->name + " at step " + std::to_string(worst->step) + ": of its " +
+         counted(values, "value") + " that " + (values == 1 ? "is" : "are") + " finite and not zero " +
          formats[format].name + " loses " + percent_text(worst->pool.lost(format));
 }
 
@@ -235,7 +237,7 @@ std::string scaler_text(const std::optional<ScaleLog>& scaler) {
   const auto& found = scaler->log.found_inf;
   return "; the loss scaler skipped " +
          count_text(static_cast<std::int64_t>(std::count(found.begin(), found.end(), 1))) + " of " +
-         counted(found.size(), "step");
+         counted(found.size(), "step") + (scaler->what.empty() ? "" : " " + scaler->what);
 }
 
 std::string finding_of(const Summary& s, const std::vector<WatchedFormat>& formats,
@@ -322,8 +324,11 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     out.notes.push_back(count_text(static_cast<std::int64_t>(s.in_fp16)) + " of " + counted(s.records, "tensor") +
                         " were held in FP16 when they were counted: what it had lost by then is among their zeros.");
   if (s.most_scale > 0 && (s.least_scale != 1 || s.most_scale != 1))
-    out.notes.push_back("Gradients are as they were in memory, times loss scales from " + power_text(s.least_scale) +
-                        " to " + power_text(s.most_scale) + ".");
+    out.notes.push_back("Gradients are as they were in memory, times " +
+                        (s.least_scale == s.most_scale
+                             ? "a loss scale of " + power_text(s.most_scale)
+                             : "loss scales from " + power_text(s.least_scale) + " to " + power_text(s.most_scale)) +
+                        ".");
   const std::size_t lead = s.lead();
   if (lead == roles) return out;
   const std::string about =

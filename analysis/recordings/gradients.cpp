@@ -84,7 +84,7 @@ Gradients from_run(const WatchedRun& run) {
   std::size_t in_fp16 = 0;
   for (const WatchedTensor& t : last.tensors()) {
     const int k = std::ilogb(t.scale);
-    if (std::ldexp(1.0, k) != t.scale)
+    if (std::isnan(t.unscaled(1)) || std::ldexp(1.0, k) != t.scale)
       throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) + " was multiplied by " +
                   significant_text(t.scale, 6) + ", which is no power of two: its binades cannot be divided by it");
     const auto unscaled = times_power_of_two(t.histogram(), -k);
@@ -92,8 +92,8 @@ Gradients from_run(const WatchedRun& run) {
       throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) +
                   " has subnormals of FP32 and a loss scale below 1: their binades are not known");
     in_fp16 += t.dtype == "fp16" ? 1 : 0;
-    g.add(
-        {t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.amax / t.scale, *unscaled});
+    g.add({t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.unscaled(t.amax),
+           *unscaled});
   }
   g.scaled_by = power_text(last.tensors().front().scale);
   g.what = file_text(run.folder()) + " at step " + std::to_string(last.tensors().front().step);

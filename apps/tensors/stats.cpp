@@ -1,6 +1,7 @@
 // narrow stats: what formats do to tensors: lost, subnormal, overflowed, and the error; a gate for CI; a trend over
 // steps.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -189,7 +190,9 @@ std::string reason(const StatsRow& first, const StatsRow& row) {
 
 std::string arrow(const std::string& a, const std::string& b) { return a == b ? a : a + " -> " + b; }
 
-std::string amax_text(const StatsRow& row) { return row.input.finite() == 0 ? "-" : digits_text(row.input.amax, 4); }
+std::string amax_text(const StatsRow& row) {
+  return row.input.finite() == 0 || std::isnan(row.input.amax) ? "-" : digits_text(row.input.amax, 4);
+}
 
 const StatsRow* first_break(const Series& series) {
   const auto found =

@@ -184,19 +184,20 @@ TextTable stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   for (const StatsRow& row : rows) {
     const narrow::InputStatistics& in = row.input;
     const narrow::FormatStatistics& f = row.in_format;
-    std::vector<TextCell> cells{printable(row.tensor),
-                            row.format,
-                            scale_text(row.scale),
-                            std::to_string(in.count),
-                            count_text(in.zeros, in.count),
-                            loss_cell(f.underflow, in.count),
-                            count_text(f.subnormal, in.count),
-                            loss_cell(row.overflow(), in.count),
-                            loss_cell(in.nan, in.count),
-                            loss_cell(in.inf, in.count),
-                            in.finite() == 0 ? "-" : digits_text(in.amax, 4),
-                            in.min_nonzero == 0 ? "-" : digits_text(in.min_nonzero, 4),
-                            sqnr_text(row)};
+    std::vector<TextCell> cells{
+        printable(row.tensor),
+        row.format,
+        scale_text(row.scale),
+        std::to_string(in.count),
+        count_text(in.zeros, in.count),
+        loss_cell(f.underflow, in.count),
+        count_text(f.subnormal, in.count),
+        loss_cell(row.overflow(), in.count),
+        loss_cell(in.nan, in.count),
+        loss_cell(in.inf, in.count),
+        in.finite() == 0 || std::isnan(in.amax) ? "-" : digits_text(in.amax, 4),
+        in.min_nonzero == 0 || std::isnan(in.min_nonzero) ? "-" : digits_text(in.min_nonzero, 4),
+        sqnr_text(row)};
     if (with_file) cells.insert(cells.begin(), printable(row.file));
     table.rows.push_back(std::move(cells));
   }

@@ -7,7 +7,7 @@ namespace {
 
 // As of a file: the data without the loss scale, and the scale that it was multiplied by.
 narrow::InputStatistics input_of(const narrow::WatchedTensor& t) {
-  return {t.count, t.zero.total(), t.nan.total(), t.inf.total(), t.amax / t.scale, t.min_nonzero / t.scale, 0};
+  return {t.count, t.zero.total(), t.nan.total(), t.inf.total(), t.unscaled(t.amax), t.unscaled(t.min_nonzero), 0};
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::vector<std::vector<StatsRow>> watched_rows(const ChosenRun& chosen, const s
         const auto& c = t.formats[static_cast<std::size_t>(watched - chosen.run.formats().data())];
         row.in_format.underflow = c.underflow, row.in_format.subnormal = c.subnormal;
         row.in_format.overflow = row.in_format.not_finite = c.overflow;
-        row.recorded = {c.mse / (t.scale * t.scale), c.sqnr_db};
+        row.recorded = {t.unscaled(t.unscaled(c.mse)), c.sqnr_db};
       } else {
         const narrow::Fates fates = watched_fates(chosen.run, t, names[i], casts[i].format, k).all();
         row.in_format.underflow = fates[narrow::Fate::zero], row.in_format.subnormal = fates[narrow::Fate::subnormal];

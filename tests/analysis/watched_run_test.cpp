@@ -31,7 +31,7 @@ TEST_CASE("analysis: the finding of watched_run is what the values give") {
       finding_of({{0, "gradient", "w", {1, 0, 1e-9f, 1e-6f}}, {50, "gradient", "w", {1e6f, 1, 1, 0x1p-10f}}}) ==
       "Of the gradients at 2 watched steps, 0 to 50, fp16 turns 14.3 % into zero and 14.3 % into subnormals and 14.3 % "
       "overflow, e4m3 turns 42.9 % into zero and 0 % into subnormals and 14.3 % overflow; the worst is gradient/w at "
-      "step 0, of which e4m3 loses 66.7 %.");
+      "step 0: of its 3 values that are finite and not zero e4m3 loses 66.7 %.");
   CHECK(
       finding_of({{3, "parameter", "w", {1, 2}}}) ==
       "Of the parameters at step 3, fp16 turns 0 % into zero and 0 % into subnormals, e4m3 turns 0 % into zero and 0 % "
@@ -97,6 +97,7 @@ TEST_CASE("analysis: gradient_underflow takes the last step of a watched run wit
   CHECK(has(refused({{0, "activation", "a", {1}}}), "no gradients were watched"));
   CHECK(has(refused({{0, "gradient", "a", {1}, 1000}}),
             "'gradient/a@0' was multiplied by 1000, which is no power of two"));
+  CHECK(has(refused({{0, "gradient", "a", {0}, 0}}), "was multiplied by 0, which is no power of two"));
   CHECK(has(refused({{0, "gradient", "a", {1e-40f}, 0.5}}), "has subnormals of FP32 and a loss scale below 1"));
   CHECK(has(refused({{0, "gradient", "a", {0}}}), "no gradient is finite and not zero"));
 }

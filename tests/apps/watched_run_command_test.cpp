@@ -89,6 +89,10 @@ TEST_CASE("apps: gradients of a watched run have their loss scale in the column 
   CHECK(rows[0]["format"] == "e4m3");
   CHECK(rows[0]["underflow"] == 1);  // of what was in memory
   CHECK(rows[0]["mse"] == 0x1p-24 / 2 * 0x1p-20);
+  const Folder dead;  // a scale that became 0: what was before it is not known
+  const Json none = Json::parse(run({"stats", write_run(dead, {{7, "gradient", "w", {0, 0}, 0}}), "--json"}).out);
+  CHECK(none[0]["amax"].is_null());
+  CHECK(none[0]["zeros"] == 2);
   const Ran text = run({"histogram", folder.path(), "--text"});
   CHECK(contains(text.out, "gradient/w@7: 2 values, times 2^10\n"));
   CHECK(contains(text.err, "of what was in memory: times the loss scale, 2^10"));

@@ -114,7 +114,7 @@ TEST_CASE("tensor: what is wrong in a watched run is said with its line") {
   CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": NaN"), "no JSON"));
   CHECK(contains(refusal("\"min_nonzero\": 0.0009765625", "\"min_nonzero\": 3"), "above 0 and at most amax"));
   CHECK(contains(refusal("\"min_nonzero\": 0.0009765625", "\"min_nonzero\": null"), "min_nonzero is null"));
-  CHECK(contains(refusal("\"amax\": 2.0", "\"scale\": 0, \"amax\": 2.0"), "scale is 0; it is to be above 0"));
+  CHECK(contains(refusal("\"amax\": 2.0", "\"scale\": -1, \"amax\": 2.0"), "scale is -1; it is to be 0 or more"));
   CHECK(
       contains(refusal("\"underflow\": 1", "\"underflow\": 7"), "underflow is 7; it is to be an integer from 0 to 6"));
   CHECK(contains(refusal("\"mse\": 0.0", "\"mse\": -1"), "mse is -1; it is to be 0 or more"));
@@ -193,11 +193,17 @@ TEST_CASE("tensor: the log of a watched run is its scaler's, or the largest grad
   CHECK(of_scaler->log.found_inf == std::vector<std::uint8_t>{1});
   write_run(folder, tensors, "{\"step\": 1, \"scale\": 4.0}\n{\"step\": 1, \"scale\": 4.0}\n");
   CHECK(contains(test::error_of([&] { WatchedRun(folder.path()).scale_log(); }), "scale.jsonl: line 2, column 10: "));
+  write_run(folder, tensors,
+            "{\"step\": 1, \"scale\": 4.0}\n{\"step\": 2, \"scale\": 0.0}\n{\"step\": 3, \"scale\": 0.0}\n");
+  CHECK(WatchedRun(folder.path()).scale_log()->log.steps == std::vector<std::int64_t>{1});
+  CHECK(WatchedRun(folder.path()).scale_log()->what == "up to step 2, where the loss scale became 0 or Inf");
+  write_run(folder, tensors, "{\"step\": 1, \"scale\": \"inf\"}\n");
+  CHECK(contains(test::error_of([&] { WatchedRun(folder.path()).scale_log(); }), "a loss scale is a positive finite"));
   write_run(folder, tensors, "{\"step\"");
   CHECK_FALSE(WatchedRun(folder.path()).scale_log());
 }
 
-TEST_CASE("tensor: losses of a watched run may be Inf and NaN, and their steps ascend") {
+TEST_CASE("tensor: losses of a watched run may be Inf and NaN, and come by step") {
   const Folder folder;
   write_run(folder, "", "",
             "{\"step\": 1, \"loss\": 2.5}\n{\"step\": 2, \"loss\": \"inf\"}\n{\"step\": 3, \"loss\": null}\n{");
@@ -206,9 +212,11 @@ TEST_CASE("tensor: losses of a watched run may be Inf and NaN, and their steps a
   CHECK(losses[0].loss == 2.5);
   CHECK(std::isinf(losses[1].loss));
   CHECK(std::isnan(losses[2].loss));
-  write_run(folder, "", "", "{\"step\": 2, \"loss\": 2.5}\n{\"step\": 1, \"loss\": 2.5}\n");
+  write_run(folder, "", "", "{\"step\": 2, \"loss\": 2.5}\n{\"step\": 1, \"loss\": 3.5}\n");
+  CHECK(WatchedRun(folder.path()).losses()[0].loss == 3.5);
+  write_run(folder, "", "", "{\"step\": 2}\n");
   CHECK(contains(test::error_of([&] { WatchedRun(folder.path()).losses(); }),
-                 "loss.jsonl: line 2: step 1 follows step 2"));
+                 "loss.jsonl: line 1: there is no \"loss\""));
 }
 
 // Values around every limit of the formats, so that each of them cuts a binade.

@@ -141,8 +141,8 @@ WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& form
   if (sum != t.count) in.fail("its counts add up to " + std::to_string(sum) + ", not to " + std::to_string(t.count));
   check_extremes(in, t);
   if (in.has("scale")) {
-    t.scale = in.number("scale");
-    if (!(t.scale > 0)) in.refuse("scale", in.at("scale"), "above 0");
+    t.scale = in.any_number("scale");
+    if (!(t.scale >= 0)) in.refuse("scale", in.at("scale"), "0 or more");
   }
   const Json& rows = in.list("formats");
   if (rows.size() != formats.size())
@@ -167,17 +167,14 @@ void for_each_object(const std::string& path, const Each& each) {
   });
 }
 
-void check_ascends(const Object& in, std::int64_t before, std::int64_t step) {
-  if (step < before)
-    in.fail("step " + std::to_string(step) + " follows step " + std::to_string(before) + "; steps ascend");
-}
-
 }  // namespace
 
 std::string WatchedTensor::series() const {
   return role + "/" + name + (occurrence > 1 ? "#" + std::to_string(occurrence) : "");
 }
 std::string WatchedTensor::label() const { return series() + "@" + std::to_string(step); }
+
+double WatchedTensor::unscaled(double x) const { return scale > 0 && std::isfinite(scale) ? x / scale : std::nan(""); }
 
 ExponentHistogram WatchedTensor::histogram() const {
   ExponentHistogram h;
@@ -218,7 +215,8 @@ void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each
   std::map<std::string, std::size_t> seen;  // in this step
   for_each_object(path("tensors.jsonl"), [&](const Object& in, const std::string& where) {
     WatchedTensor t = tensor_of(in, formats_, where);
-    check_ascends(in, step, t.step);
+    if (t.step < step)
+      in.fail("step " + std::to_string(t.step) + " follows step " + std::to_string(step) + "; steps ascend");
     if (t.step != step) seen.clear();
     step = t.step;
     t.occurrence = ++seen[t.series()];
@@ -229,22 +227,42 @@ void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each
 
 bool WatchedRun::has_scaler() const { return file_exists(path("scale.jsonl")); }
 
-std::optional<ScaleLog> WatchedRun::scale_log() const {
-  if (has_scaler()) {
-    std::string text = read_text(path("scale.jsonl"));
-    text.erase(text.rfind('\n') + 1);  // npos + 1 is 0: the first line has no end yet
-    if (text.find_first_not_of(" \t\r\n") == std::string::npos) return {};
+std::optional<ScaleLog> WatchedRun::log_of_scaler() const {
+  std::string text = read_text(path("scale.jsonl"));
+  text.erase(text.rfind('\n') + 1);  // npos + 1 is 0: the first line has no end yet
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return {};
+  try {
     return parse_scale_log(text, path("scale.jsonl"));
+  } catch (const Error&) {  // a scale that became 0 or Inf is the end of a log, and no mistake in it
+    std::optional<std::int64_t> step;
+    std::uint64_t lines = 0;
+    for_each_object(path("scale.jsonl"), [&](const Object& in, const std::string&) {
+      if (step) return;
+      const double scale = in.any_number("scale");
+      if (scale == 0 || std::isinf(scale)) step = in.step();
+      else ++lines;
+    });
+    if (!step || lines == 0) throw;
+    std::size_t end = 0;
+    while (lines-- > 0) end = text.find('\n', end) + 1;
+    ScaleLog log = parse_scale_log(text.substr(0, end), path("scale.jsonl"));
+    log.what = "up to step " + std::to_string(*step) + ", where the loss scale became 0 or Inf";
+    return log;
   }
+}
+
+std::optional<ScaleLog> WatchedRun::scale_log() const {
+  if (has_scaler()) return log_of_scaler();
   GradientLog log;
   for_each_tensor([&](const WatchedTensor& t) {
     if (!t.is_gradient()) return;
     if (log.steps.empty() || log.steps.back() != t.step) log.steps.push_back(t.step), log.amax.push_back(0);
     // What is not finite in FP16 may be the scale's doing; in a wider type it overflows at every scale.
     const bool is_finite = t.finite() == t.count;
-    const double unscaled = is_finite ? t.amax / t.scale : HUGE_VAL;
+    const double unscaled = is_finite ? t.unscaled(t.amax) : HUGE_VAL;
     float& amax = log.amax.back();
-    if (amax == GradientLog::no_amax || (t.dtype == "fp16" && !is_finite)) amax = GradientLog::no_amax;
+    if (amax == GradientLog::no_amax || std::isnan(unscaled) || (t.dtype == "fp16" && !is_finite))
+      amax = GradientLog::no_amax;
     else amax = std::max(amax, unscaled > 0x1.fffffep+127 ? HUGE_VALF : static_cast<float>(unscaled));
   });
   if (log.steps.empty()) return {};
@@ -256,8 +274,8 @@ std::vector<WatchedLoss> WatchedRun::losses() const {
   std::vector<WatchedLoss> all;
   for_each_object(path("loss.jsonl"), [&](const Object& in, const std::string&) {
     all.push_back({in.step(), in.any_number("loss")});
-    if (all.size() > 1) check_ascends(in, all[all.size() - 2].step, all.back().step);
   });
+  std::ranges::stable_sort(all, {}, &WatchedLoss::step);  // whoever logs may give the step
   return all;
 }
 

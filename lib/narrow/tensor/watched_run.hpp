@@ -19,7 +19,8 @@ struct WatchedCounts {
   double mse = 0, sqnr_db = 0;  // NaN where undefined
 };
 
-// One tensor at one step. The values are as they were in memory: where a loss scaler multiplied them, by `scale`.
+// One tensor at one step. The values are as they were in memory: where a loss scaler multiplied them, by `scale`, which
+// may have become 0 or Inf.
 struct WatchedTensor {
   std::int64_t step = 0;
   std::string role = {}, name = {}, dtype = {};
@@ -36,6 +37,7 @@ struct WatchedTensor {
   std::string label() const;   // "gradient/h.0.mlp.weight@50"
   bool is_gradient() const { return role == "gradient" || role == "activation_gradient"; }
   std::uint64_t finite() const { return count - inf.total() - nan.total(); }
+  double unscaled(double x) const;  // one of its values; NaN where the scale has become 0 or Inf
   ExponentHistogram histogram() const;
 };
 
@@ -66,13 +68,15 @@ class WatchedRun {
 
   // In the order of the file, in which steps ascend; one record is in memory at a time.
   void for_each_tensor(const std::function<void(WatchedTensor&)>& each) const;
-  // Of its loss scaler; without one, the largest of all gradients of each watched step. Empty where there is neither.
+  // Of its loss scaler, up to where the scale became 0 or Inf; without one, the largest of all gradients of each
+  // watched step. Empty where there is neither.
   std::optional<ScaleLog> scale_log() const;
   bool has_scaler() const;
-  std::vector<WatchedLoss> losses() const;  // none where none was logged
+  std::vector<WatchedLoss> losses() const;  // by step; none where none was logged
 
  private:
   std::string path(const char* file) const { return folder_ + "/" + file; }
+  std::optional<ScaleLog> log_of_scaler() const;
 
   std::string folder_, model_;
   std::vector<WatchedFormat> formats_;
