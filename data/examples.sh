@@ -17,6 +17,7 @@ cp "$data/torch/step0.safetensors" qk.safetensors
 cp "$data/torch/logs.json" log.json
 cp "$data/scale/torch_gpt_fp16_scaled.tsv" run.tsv
 cp "$data/scale/torch_gpt_fp16_scaled.tsv" log.csv
+cp -r "$data/watched-run" watched
 ln -sfn "$data/../notebooks_cpp" notebooks_cpp
 quiet cast step300.safetensors:grad.head.weight g.npy --to fp32
 quiet cast step300.safetensors:weight.blocks.3.up.weight w.npy --to fp32

@@ -72,29 +72,8 @@ Table by_tensor(const Gradients& g, const Counts& counts, int best) {
 }
 
 Plot histogram_plot(const Gradients& g, const Counts& counts, const std::string& title) {
-  const auto all = static_cast<double>(nonzero_count(g.all));
-  const int zero_below = fp16.min_quantum_exponent() - 1;
-  Series lost{"becomes zero in FP16", Draw::bars, {}, {}, {}, {}, {}, vermilion};
-  Series damaged{"subnormal in FP16: bits lost", Draw::bars, {}, {}, {}, {}, {}, orange};
-  Series kept{"normal in FP16", Draw::bars, {}, {}, {}, {}, {}, blue};
-  Series beyond{"overflows FP16", Draw::bars, {}, {}, {}, {}, {}, purple};
-  double low = -44, top = 18;
-  for (int e = -126; e <= 127; ++e) {
-    const double share = 100 * static_cast<double>(g.all.binade(e).total()) / all;
-    if (share < 0.001) continue;
-    low = std::min(low, e - 1.0), top = std::max(top, e + 2.0);
-    Series& s = e < zero_below ? lost : e < fp16.min_exponent() ? damaged : e > fp16.max_exponent() ? beyond : kept;
-    s.x.push_back(e + 0.5);
-    s.y.push_back(share);
-  }
-  Panel p;
-  p.x = {"gradient magnitude", "", AxisScale::exponent_of_two, low, top, {}, {}};
-  p.y = {"share of the non-zero values", "%", AxisScale::linear, 0.0, {}, {}, {}};
-  p.series = {kept, damaged, lost};
-  if (!beyond.x.empty()) p.series.push_back(beyond);
-  p.bars = BarLayout::overlaid;
-  p.marks = {{Along::x, static_cast<double>(zero_below), "below 2^-25: zero", grey}};
-  for (const NamedFormat& f : formats) p.rulers.push_back(ruler_of(std::string(f.name), f.format));
+  Panel p = binades_panel(g.all, formats);
+  p.x.label = "gradient magnitude";
   p.legend = Legend::top_left;
   const double e5m2 = counts.plain(counts.all(), 2).zero, e4m3 = counts.plain(counts.all(), 3).zero;
   const std::string left_out = g.not_finite.any() ? "; without " + g.not_finite.text() : "";
@@ -121,7 +100,9 @@ Table by_scale(const Gradients& g, const Counts& counts) {
     const FormatShares& s = counts.scaled(counts.all(), k);
     t.add({std::ldexp(1.0, k), 100 * s.zero, 100 * s.subnormal, std::log2(overflows_from / g.amax) - k});
   }
-  if (g.not_finite.any()) t.note += "; the data also has " + g.not_finite.text() + ": such a step is always skipped";
+  if (g.not_finite.any())
+    t.note += "; the data also has " + g.not_finite.text() +
+              (g.scaled_by.empty() ? ": such a step is always skipped" : ": such a step is skipped");
   return t;
 }
 
@@ -242,7 +223,10 @@ std::string finding_of(const Gradients& g, const FormatShares& plain, const Form
   std::string text;
   if (g.not_finite.any())
     text = "The data has " + g.not_finite.text() +
-           ", so that the step is skipped at every loss scale; of the finite gradients, w";
+           (g.scaled_by.empty()
+                ? ", so that the step is skipped at every loss scale"
+                : " at a loss scale of " + g.scaled_by + ", and does not tell at which there would be none") +
+           "; of the finite gradients, w";
   text += (text.empty() ? "W" : "") + ("ithout a loss scale FP16 turns " + left(plain));
   if (g.amax >= overflows_from) text += ", and the largest, " + significant_text(g.amax, 3) + ", overflows";
   const int last = largest_scale_log2(g.amax);
@@ -259,10 +243,14 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   Gradients g;
   std::optional<Recording> recording;
-  const std::string& file = parameters.text("gradients");
+  const std::string &file = parameters.text("gradients"), &folder = parameters.text("run");
   const auto step = parameters.text("step");
   if (!file.empty()) {
     g = from_file(file);
+    out.data = g.what;
+    out.notes = g.notes;
+  } else if (!folder.empty()) {
+    g = from_run(WatchedRun(folder));
     out.data = g.what;
     out.notes = g.notes;
   } else if (recording = load_recording(); recording) {
@@ -277,7 +265,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     out.notes.push_back(no_recordings_note("these are made gradients around 2^-15"));
   }
   if (nonzero_count(g.all) == 0)
-    throw Error((file.empty() ? "the recording" : file) +
+    throw Error((!file.empty()    ? file
+                 : folder.empty() ? "the recording"
+                                  : folder) +
                 ": no gradient is finite and not zero: " + count_text(static_cast<std::int64_t>(g.all.zero.total())) +
                 " zeros" + (g.not_finite.any() ? ", " + g.not_finite.text() : ""));
   progress.at(0.5);
@@ -315,7 +305,7 @@ const Register entered([]() -> Experiment {
           "Which gradients does FP16 lose, and what does a loss scale give back?",
           1,
           {file_parameter("gradients", "tensor file whose gradients are counted instead of the recorded ones"),
-           choice_parameter("step", {"300", "0", "10", "100", "1000"}, "recorded training step")},
+           run_parameter(), choice_parameter("step", {"300", "0", "10", "100", "1000"}, "recorded training step")},
           run};
 });
 

@@ -9,6 +9,8 @@
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/scale/gradient_log.hpp"
 #include "narrow/scale/trace.hpp"
+#include "narrow/tensor/watched_run.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace analysis::of_loss_scaling {
 namespace {
@@ -144,6 +146,61 @@ Recorded replay(const std::vector<TrainingLog>& logs) {
   return out;
 }
 
+// ---- A watched run: what its scaler did ----
+
+std::string range_text(const std::vector<float>& scales) {
+  const auto [low, high] = std::minmax_element(scales.begin(), scales.end());
+  const auto text = [](float x) { return power_text(static_cast<double>(x)); };
+  return *low == *high ? "stayed at " + text(*low) : "moved between " + text(*low) + " and " + text(*high);
+}
+
+Recorded of_run(const WatchedRun& run, const GradientLog& log) {
+  Recorded out;
+  std::int64_t skipped = 0, unknown = 0, largest = -1;
+  for (std::size_t i = 0; i < log.steps.size(); ++i) {
+    if (!log.found_inf.empty())
+      skipped += log.found_inf[i] == 1, unknown += log.found_inf[i] == GradientLog::not_recorded;
+    if (!log.amax.empty() && log.amax[i] >= 0)
+      if (largest < 0 || log.amax[i] > log.amax[static_cast<std::size_t>(largest)])
+        largest = static_cast<std::int64_t>(i);
+  }
+  const auto cell = [](float x) { return Cell{static_cast<double>(x)}; };
+  const bool has_scale = !log.scale.empty(), has_found = !log.found_inf.empty();
+  const Cell amax = largest < 0 ? Cell{} : cell(log.amax[static_cast<std::size_t>(largest)]);
+  out.table = {
+      "run",
+      run.has_scaler() ? "What the loss scaler of this run did" : "The gradients of this run, which had no loss scaler",
+      {integer_column("steps"), integer_column("skipped"), power_column("first scale"), power_column("last scale"),
+       real_column("largest gradient", "", 3)},
+      {},
+      "largest gradient: without the loss scale",
+      {}};
+  out.table.add({static_cast<std::int64_t>(log.steps.size()), has_found ? Cell{skipped} : Cell{},
+                 has_scale ? cell(log.scale.front()) : Cell{}, has_scale ? cell(log.scale.back()) : Cell{}, amax});
+  const std::string steps =
+      count_text(static_cast<std::int64_t>(log.steps.size())) + (log.steps.size() == 1 ? " step" : " steps");
+  out.title = out.finding = has_scale && has_found
+                                ? "This run skipped " + count_text(skipped) + " of " + steps +
+                                      (unknown > 0 ? " (of " + count_text(unknown) + " it is not known)" : "") +
+                                      " and its loss scale " + range_text(log.scale)
+                                : "This run had no loss scaler; its gradients are known at " + steps;
+  if (!has_scale) return out;
+  out.scales.title = "loss scale of this run";
+  out.scales.x = {"training step", "", AxisScale::linear, {}, {}, {}, {}};
+  out.scales.y = {"loss scale", "", AxisScale::exponent_of_two, {}, {}, {}, {}};
+  Series scale{"loss scale", Draw::steps, {}, {}, {}, {}, {}, blue},
+      skips{"skipped", Draw::points, {}, {}, {}, {}, {}, vermilion};
+  for (std::size_t i = 0; i < log.steps.size(); ++i) {
+    const auto x = static_cast<double>(log.steps[i]), y = std::log2(static_cast<double>(log.scale[i]));
+    const bool moves = i == 0 || i + 1 == log.steps.size() || log.scale[i] != log.scale[i - 1];
+    if (moves) scale.x.push_back(x), scale.y.push_back(y);
+    if (has_found && log.found_inf[i] == 1 && skips.x.size() < 1000) skips.x.push_back(x), skips.y.push_back(y);
+  }
+  out.scales.series = {scale};
+  if (!skips.x.empty()) out.scales.series.push_back(skips);
+  return out;
+}
+
 // ---- The same here: a small network learns handwritten digits in emulated FP16 ----
 
 struct Live {
@@ -191,12 +248,13 @@ constexpr Framework frameworks[] = {{"torch", vermilion}, {"apex", orange},    {
 struct Broken {
   Table table;
   Panel panel;
-  std::vector<std::string> collapsed;
+  std::vector<std::string> collapsed, unknown;
 };
 
 std::string list_or_none(const std::vector<std::string>& names) { return names.empty() ? "none" : list_of(names); }
 
-Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t length) {
+// An Inf overflows at every scale, whatever the run found at its own.
+Broken break_them(const GradientLog& log, std::size_t from, std::size_t length) {
   Broken out;
   out.table = {"frameworks",
                "Loss scalers of six frameworks, defaults, on recorded gradients of which some steps are NaN",
@@ -209,9 +267,13 @@ Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t
   const auto begin = static_cast<double>(from);
   out.panel.x = {"training step", "", AxisScale::linear, begin - 20, begin + 120, {}, {}};
   out.panel.y = {"loss scale", "", AxisScale::exponent_of_two, -40.0, 24.0, {}, {}};
-  std::vector<double> broken = amax;
-  for (std::size_t i = from; i < std::min(from + length, broken.size()); ++i) broken[i] = std::nan("");
-  const OverflowModel good_log(gradients_of(amax, amax.size())), bad_log(gradients_of(broken, broken.size()));
+  GradientLog broken = log;
+  if (broken.amax.empty()) broken.amax.assign(broken.steps.size(), GradientLog::no_amax);
+  for (std::size_t i = from; i < std::min(from + length, broken.steps.size()); ++i) {
+    broken.amax[i] = std::numeric_limits<float>::infinity();
+    if (!broken.found_inf.empty()) broken.found_inf[i] = 1;
+  }
+  const OverflowModel good_log(log), bad_log(broken);
   std::vector<std::string> raise, hold;
   for (const Framework& f : frameworks)
     for (const bool bad : {false, true}) {
@@ -220,12 +282,17 @@ Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t
       std::string what = s.settled ? "settles at step " + std::to_string(*s.settled) : "does not settle";
       if (s.stalled) what = "skips " + std::to_string(s.longest_skip) + " steps in a row";
       if (s.ended) what = "raises an error at step " + std::to_string(*s.ended);
+      if (trace.ends_unknown())
+        what = "not known: the log does not tell of step " + std::to_string(trace.steps.size() - 1);
       if (s.collapsed) what = "collapses: the scale is useless from step " + std::to_string(*s.collapsed);
       out.table.add({std::string(f.policy), std::string(bad ? "NaN for a while" : "as recorded"),
                      static_cast<std::int64_t>(s.skipped), static_cast<double>(s.smallest), static_cast<double>(s.last),
                      what});
       if (!bad) continue;
-      std::vector<std::string>& same = s.collapsed ? out.collapsed : s.ended ? raise : hold;
+      std::vector<std::string>& same = s.collapsed            ? out.collapsed
+                                       : trace.ends_unknown() ? out.unknown
+                                       : s.ended              ? raise
+                                                              : hold;
       same.emplace_back(f.policy);
       out.panel.series.push_back(scale_series(f.policy, trace, f.colour));
       out.panel.series.back().dashed = f.colour == orange;  // apex does as torch
@@ -240,24 +307,39 @@ Broken break_them(const std::vector<double>& amax, std::size_t from, std::size_t
 Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const std::vector<TrainingLog> logs = load_logs();
-  const auto length = static_cast<std::size_t>(parameters.integer("broken"));
-  std::vector<double> amax;
+  GradientLog gradients;
   Recorded recorded;
-  if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) {
+  const std::string& folder = parameters.text("run");
+  if (!folder.empty()) {
+    const WatchedRun run(folder);
+    const std::optional<ScaleLog> log = run.scale_log();
+    if (!log) throw Error("run=" + quote(folder) + " has neither steps of a loss scaler nor gradients");
+    out.data = file_text(run.folder()) + "; handwritten digits trained here";
+    gradients = log->log;
+    recorded = of_run(run, gradients);
+    if (run.has_scaler() && !log->what.empty()) recorded.finding += " " + log->what;
+    out.tables.push_back(recorded.table);
+    out.notes.push_back("Overflow: " + OverflowModel(gradients).describe() + ".");
+  } else if (const TrainingLog* log = find_log(logs, "fp16"); log != nullptr) {
     out.data =
         recorded_text("PyTorch's loss scaler in the training of a byte-level GPT; handwritten digits trained here");
     recorded = replay(logs);
-    amax = log->grad_amax;
+    gradients = gradients_of(log->grad_amax, log->grad_amax.size());
     out.tables.push_back(recorded.table);
   } else {
     const float pieces[] = {0.01f, 0.02f, 0.03f};
-    for (const float a : model_amax(GradientModel::spikes, pieces, 1000, 1)) amax.push_back(static_cast<double>(a));
+    gradients.amax = model_amax(GradientModel::spikes, pieces, 1000, 1);
+    for (std::int64_t i = 0; i < std::ssize(gradients.amax); ++i) gradients.steps.push_back(i);
     out.data = made_text;
     out.notes.push_back(no_recordings_note("the gradients are made: level, with spikes"));
   }
   const Live live = train_live(static_cast<std::uint64_t>(parameters.integer("steps")), progress);
   progress.at(0.99, "frameworks");
-  const Broken broken = break_them(amax, std::min<std::size_t>(300, amax.size() / 2), length);
+  const std::size_t from = std::min<std::size_t>(300, gradients.steps.size() / 2);
+  const std::size_t length =
+      std::min(static_cast<std::size_t>(parameters.integer("broken")), gradients.steps.size() - from);
+  Broken broken = break_them(gradients, from, length);
+  if (!folder.empty()) broken.table.note = "steps are counted in rows of the log";
   out.tables.push_back(live.table);
   out.tables.push_back(broken.table);
   Plot plot{"trajectories",
@@ -267,13 +349,16 @@ Outcome run(const Parameters& parameters, Progress& progress) {
             2,
             0,
             ""};
-  if (!recorded.scales.series.empty()) plot.panels = {recorded.scales, recorded.losses};
+  if (!recorded.scales.series.empty()) plot.panels = {recorded.scales};
+  if (!recorded.losses.series.empty()) plot.panels.push_back(recorded.losses);
+  if (!folder.empty()) plot.subtitle = out.data.text + "; six frameworks with their defaults";
   plot.panels.push_back(live.panel);
   plot.panels.push_back(broken.panel);
   const std::string collapse =
       std::to_string(length) + (length == 1 ? " step" : " steps") + " of NaN gradients " +
       (length == 1 ? "collapses " : "collapse ") +
-      (broken.collapsed.empty() ? "no scale of the six frameworks" : "the scale of " + list_of(broken.collapsed));
+      (broken.collapsed.empty() ? "no scale of the six frameworks" : "the scale of " + list_of(broken.collapsed)) +
+      (broken.unknown.empty() ? "" : " as far as the log tells, which it does not for " + list_of(broken.unknown));
   plot.title = recorded.title;
   if (recorded.finding.empty())
     plot.title = collapse, plot.subtitle = "Made gradients; six frameworks with their defaults";
@@ -289,7 +374,7 @@ const Register entered([]() -> Experiment {
   return {"loss_scaling",
           "How does a dynamic loss scale move, and what do bad starts and broken gradients do to it?",
           2,
-          {integer_parameter("steps", {150, 300, 1000}, 20, 100000, "steps of the live training"),
+          {run_parameter(), integer_parameter("steps", {150, 300, 1000}, 20, 100000, "steps of the live training"),
            integer_parameter("broken", 200, 1, 500, "steps of NaN gradients in the comparison of frameworks")},
           run};
 });

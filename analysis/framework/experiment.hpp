@@ -20,13 +20,13 @@ using namespace narrow::report;  // tables and pictures are what an experiment a
 // fast: seconds on one core, for the demo and the tests. normal: what a person waits for. full: as long as it takes.
 enum class Effort : std::uint8_t { fast, normal, full };
 
-enum class ParameterKind : std::uint8_t { integer, real, text, choice, file };
+enum class ParameterKind : std::uint8_t { integer, real, text, choice, file, folder };
 
 // One parameter as NAME=VALUE on the command line. The initial value may depend on the effort.
 struct Parameter {
   std::string name;
   ParameterKind kind = ParameterKind::text;
-  std::string initial[3];            // by Effort; an empty file name means: the recordings in data/
+  std::string initial[3];            // by Effort; an empty file or folder name means: the recordings in data/
   double low = 0, high = 0;          // of numbers, both included
   std::vector<std::string> choices;  // of a choice
   std::string help;                  // what it is, with its unit
@@ -44,6 +44,7 @@ Parameter real_parameter(std::string name, ByEffort initial, double low, double 
 Parameter choice_parameter(std::string name, std::vector<std::string> choices, std::string help);  // the first is taken
 Parameter text_parameter(std::string name, std::string initial, std::string help);
 Parameter file_parameter(std::string name, std::string help);  // a tensor file; initially empty
+Parameter run_parameter();  // run=DIR, a folder that narrow.torch.watch wrote; initially empty
 
 struct Experiment;
 
@@ -59,7 +60,7 @@ class Parameters {
 
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  const std::string& text(std::string_view name) const;  // text, choice and file
+  const std::string& text(std::string_view name) const;  // text, choice, file, folder
   bool is_given(std::string_view name) const;            // by the user
 
   Effort effort() const { return effort_; }

@@ -112,6 +112,11 @@ Parameter file_parameter(std::string name, std::string help) {
   return {std::move(name), ParameterKind::file, {}, 0, 0, {}, std::move(help)};
 }
 
+Parameter run_parameter() {
+  return {
+      "run", ParameterKind::folder, {}, 0, 0, {}, "folder that narrow.torch.watch wrote, instead of the recorded run"};
+}
+
 Parameters::Parameters(const Experiment& experiment, const std::vector<std::string>& settings, Effort effort)
     : experiment_(experiment.name), effort_(effort) {
   for (const Parameter& p : experiment.parameters)
@@ -177,7 +182,7 @@ bool Parameters::is_given(std::string_view name) const { return find(name).given
 narrow::report::ParameterTexts Parameters::texts() const {
   narrow::report::ParameterTexts all;
   for (const Value& v : values_)
-    all.emplace_back(v.declared.name, v.declared.kind == ParameterKind::file && v.text.empty() ? "(recorded)" : v.text);
+    all.emplace_back(v.declared.name, v.declared.kind >= ParameterKind::file && v.text.empty() ? "(recorded)" : v.text);
   return all;
 }
 

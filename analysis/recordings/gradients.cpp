@@ -6,6 +6,8 @@
 
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
+#include "narrow/tensor/watched_counts.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace analysis {
 
@@ -69,6 +71,38 @@ Gradients from_file(const std::string& file) {
     g.notes.push_back("No name contains grad: all " + std::to_string(all) +
                       " floating tensors are taken for gradients.");
   if (!unread.empty()) g.notes.push_back(std::move(unread));
+  return g;
+}
+
+Gradients from_run(const WatchedRun& run) {
+  LastStep last;
+  run.for_each_tensor([&](const WatchedTensor& t) {
+    if (t.is_gradient()) last.add(t);
+  });
+  if (last.tensors().empty()) throw Error("run=" + quote(run.folder()) + ": no gradients were watched");
+  Gradients g;
+  std::size_t in_fp16 = 0;
+  for (const WatchedTensor& t : last.tensors()) {
+    const int k = std::ilogb(t.scale);
+    if (std::isnan(t.unscaled(1)) || std::ldexp(1.0, k) != t.scale)
+      throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) + " was multiplied by " +
+                  significant_text(t.scale, 6) + ", which is no power of two: its binades cannot be divided by it");
+    const auto unscaled = times_power_of_two(t.histogram(), -k);
+    if (!unscaled)
+      throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) +
+                  " has subnormals of FP32 and a loss scale below 1: their binades are not known");
+    in_fp16 += t.dtype == "fp16" ? 1 : 0;
+    g.add({t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.unscaled(t.amax),
+           *unscaled});
+  }
+  g.scaled_by = power_text(last.tensors().front().scale);
+  g.what = file_text(run.folder()) + " at step " + std::to_string(last.tensors().front().step);
+  if (in_fp16 > 0)
+    g.notes.push_back(
+        std::to_string(in_fp16) + " of " + std::to_string(last.tensors().size()) +
+        " tensors were held in FP16 when they were counted: what it had lost by then is among their zeros.");
+  g.notes.push_back(
+      "Counted in binades: a value at the first or last place of one may be on the other side of a limit.");
   return g;
 }
 
@@ -136,6 +170,36 @@ int largest_scale_log2(double amax) {
   int k = most;
   while (k > -most && std::ldexp(amax, k) >= overflows_from) --k;
   return k;
+}
+
+Panel binades_panel(const ExponentHistogram& h, std::span<const NamedFormat> formats) {
+  using enum PlotColour;
+  const auto all = static_cast<double>(nonzero_count(h));
+  const std::string name(formats[0].name);
+  const Format& first = formats[0].format;
+  const int zero_below = first.min_quantum_exponent() - 1;
+  Series lost{"becomes zero in " + name, Draw::bars, {}, {}, {}, {}, {}, vermilion};
+  Series damaged{"subnormal in " + name + ": bits lost", Draw::bars, {}, {}, {}, {}, {}, orange};
+  Series kept{"normal in " + name, Draw::bars, {}, {}, {}, {}, {}, blue};
+  Series beyond{"overflows " + name, Draw::bars, {}, {}, {}, {}, {}, purple};
+  double low = -44, top = 18;
+  for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) {
+    const double share = 100 * static_cast<double>(h.binade(e).total()) / all;
+    if (share < 0.001) continue;
+    low = std::min(low, e - 1.0), top = std::max(top, e + 2.0);
+    Series& s = e < zero_below ? lost : e < first.min_exponent() ? damaged : e > first.max_exponent() ? beyond : kept;
+    s.x.push_back(e + 0.5);
+    s.y.push_back(share);
+  }
+  Panel p;
+  p.x = {"magnitude", "", AxisScale::exponent_of_two, low, top, {}, {}};
+  p.y = {"share of the non-zero values", "%", AxisScale::linear, 0.0, {}, {}, {}};
+  p.series = {kept, damaged, lost};
+  if (!beyond.x.empty()) p.series.push_back(beyond);
+  p.bars = BarLayout::overlaid;
+  p.marks = {{Along::x, static_cast<double>(zero_below), "below 2^" + std::to_string(zero_below) + ": zero", grey}};
+  for (const NamedFormat& f : formats) p.rulers.push_back(ruler_of(std::string(f.name), f.format));
+  return p;
 }
 
 double zeros_among(const ExponentHistogram& h) {

@@ -8,6 +8,7 @@
 
 #include "analysis/framework/shares.hpp"
 #include "analysis/recordings/inputs.hpp"
+#include "narrow/tensor/watched_run.hpp"
 
 namespace analysis {
 
@@ -18,6 +19,7 @@ struct Gradients {
   NotFinite not_finite;
   std::string what;                // for subtitles
   std::vector<std::string> notes;  // which tensors of a file were taken
+  std::string scaled_by = {};      // the loss scale of a watched run, whose doing Inf and NaN may be; empty: none
 
   void add(RecordedTensor t);
 };
@@ -27,6 +29,9 @@ Gradients from_pass(const RecordedPass& pass, std::string_view kind = "");
 Gradients from_values(std::vector<Values> values);
 // Tensors with "grad" in their names, or all floating tensors where there are none; a note says which.
 Gradients from_file(const std::string& file);
+// Of the last complete step of a watched run, without its loss scale. Throws Error where it has none, and where the
+// scale is no power of two: binades cannot be divided by it.
+Gradients from_run(const narrow::WatchedRun& run);
 
 // What each asked format and scale makes of each tensor, and in the last row of all together: counted value by value
 // where the values are known, else from the binades.
@@ -38,6 +43,9 @@ const RecordedPass* find_pass(const Recording& r, std::string_view label);  // n
 int loss_scale_log2(const Gradients& g);
 // The largest k so that no gradient times 2^k overflows FP16.
 int largest_scale_log2(double amax);
+// The binades as bars by what the first format makes of them, over the ranges of all; some value is not zero.
+Panel binades_panel(const narrow::ExponentHistogram& h, std::span<const NamedFormat> formats);
+
 double zeros_among(const narrow::ExponentHistogram& h);  // share of all values
 
 // Activation gradients of a mean loss are 1/tokens as large: what the recorded histogram says about other batches, and

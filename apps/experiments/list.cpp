@@ -24,6 +24,7 @@ const char* kind_text(ParameterKind kind) {
     case ParameterKind::text: return "text";
     case ParameterKind::choice: return "choice";
     case ParameterKind::file: return "file";
+    case ParameterKind::folder: return "folder";
   }
   return "";
 }
@@ -82,7 +83,10 @@ int run(const Options& options) {
   for (const analysis::Experiment* e : chosen) {
     print(paint(e->name, Colour::bold, colour) + "\n  " + e->question + "\n");
     for (const Parameter& p : e->parameters) {
-      const std::string setting = p.name + "=" + (p.kind == ParameterKind::file ? "FILE" : p.initial[1]);
+      const std::string setting = p.name + "=" +
+                                  (p.kind == ParameterKind::file     ? "FILE"
+                                   : p.kind == ParameterKind::folder ? "DIR"
+                                                                     : p.initial[1]);
       const std::string space(setting.size() < 24 ? 24 - setting.size() : 1, ' ');
       print("    " + setting + space + paint(parameter_text(p), Colour::dim, colour) + "\n");
     }

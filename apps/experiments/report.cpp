@@ -10,6 +10,7 @@
 #include "experiments/experiment_run.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/tensor/tensor_file.hpp"
+#include "narrow/tensor/watched_run.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 
@@ -57,7 +58,7 @@ std::vector<analysis::Parameters> parameters_of(const std::vector<const Experime
     throw narrow::Error("report: no experiment of this report has a parameter " + narrow::quote(name_of(setting)) +
                         "; " + narrow::hint(name_of(setting), {names.begin(), names.end()}) + "parameters: " + known);
   }
-  std::set<std::string> files;
+  std::set<std::string> files, runs;
   std::vector<analysis::Parameters> all;
   for (const Experiment* e : list) {
     std::vector<std::string> own;
@@ -68,10 +69,13 @@ std::vector<analysis::Parameters> parameters_of(const std::vector<const Experime
     for (const analysis::Parameter& p : e->parameters)
       if (p.kind == analysis::ParameterKind::file && !all.back().text(p.name).empty())
         files.insert(all.back().text(p.name));
+      else if (p.kind == analysis::ParameterKind::folder && !all.back().text(p.name).empty())
+        runs.insert(all.back().text(p.name));
   }
   if (files.contains("-"))
     throw narrow::Error("report: standard input can be read once, and a report may need it more often; give a file");
   for (const std::string& file : files) (void)narrow::open_tensor_file(narrow::split_file_and_name(file).first);
+  for (const std::string& run : runs) narrow::WatchedRun(run).for_each_tensor([](narrow::WatchedTensor&) {});
   return all;
 }
 
@@ -171,7 +175,7 @@ int run(const Options& options) {
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("KEY=VALUE", options->settings,
-                   "parameters of the experiments, each for all that have it (narrow list): gradients=FILE");
+                   "parameters of the experiments, each for all that have it (narrow list): gradients=FILE, run=DIR");
   arguments.option("-o,--output", options->folder, "DIR", "a folder for index.html and the CSV files");
   arguments.option("--only", options->only, "LIST", "these experiments, by comma (default: all)");
   options->effort.declare(arguments);

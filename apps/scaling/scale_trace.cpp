@@ -17,6 +17,7 @@
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor.hpp"
+#include "narrow/tensor/watched_run.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/train/policy/framework_config.hpp"
 #include "options/number_option.hpp"
@@ -142,6 +143,17 @@ std::string add_recorded_scales(narrow::GradientLog& log, const Options& o,
   return ", taken as recorded by " + name;
 }
 
+narrow::ScaleLog read_log(const std::string& events) {
+  if (narrow::is_watched_run(events)) {
+    if (auto log = narrow::WatchedRun(events).scale_log()) return *log;
+    throw narrow::Error("--events: " + narrow::quote(events) + " has neither steps of a loss scaler nor gradients");
+  }
+  const auto [file, run] = narrow::split_file_and_name(events);
+  return narrow::parse_scale_log(
+      blame("--events", [&, file = file] { return narrow::read_text(file, narrow::Dash::is_standard_input); }),
+      file == "-" ? "standard input" : file, run);
+}
+
 Source read_source(const Options& o, const std::vector<narrow::NamedScaler>& policies) {
   const char* example = "; for example: narrow scale-trace --events log.json --policy torch,megatron";
   if (o.events && o.gradients) throw narrow::Error("scale-trace: --events and --gradients exclude each other");
@@ -152,10 +164,7 @@ Source read_source(const Options& o, const std::vector<narrow::NamedScaler>& pol
     for (const auto& [flag, given] :
          {std::pair{"--model", o.model.has_value()}, {"--steps", o.steps.has_value()}, {"--seed", o.seed.has_value()}})
       if (given) throw narrow::Error(std::string("scale-trace: ") + flag + " goes with --gradients, not with --events");
-    const auto [file, run] = narrow::split_file_and_name(*o.events);
-    auto [log, what] = narrow::parse_scale_log(
-        blame("--events", [&, file = file] { return narrow::read_text(file, narrow::Dash::is_standard_input); }),
-        file == "-" ? "standard input" : file, run);
+    auto [log, what] = read_log(*o.events);
     std::string columns;
     for (const auto& [name, has] :
          {std::pair{"amax", !log.amax.empty()}, {"scale", !log.scale.empty()}, {"found_inf", !log.found_inf.empty()}})
@@ -249,7 +258,7 @@ Action declare(Arguments& arguments) {
   arguments.option("--events", o->events, "FILE",
                    "a log of steps, - for standard input: JSON rows [step, loss, scale, found_inf] or objects, in an "
                    "array or one a line; CSV with step and amax, found_inf or scale; logs.json (FILE:RUN) and "
-                   "histograms.json of data/torch");
+                   "histograms.json of data/torch; or the folder of a run that narrow.torch.watch wrote");
   arguments.option("--recorded", o->recorded, "POLICY",
                    "the policy that recorded a log of found_inf without scales (default: the one of --policy, where it "
                    "is only one)");

@@ -1,10 +1,12 @@
 // narrow histogram: how often each binade occurs in tensors: CSV, JSON, or a picture in text beside the ranges of
 // formats.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
@@ -14,6 +16,7 @@
 #include "narrow/text/quote.hpp"
 #include "options/format_list.hpp"
 #include "options/number_option.hpp"
+#include "options/run_choice.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "tensors/histogram_plot.hpp"
@@ -32,6 +35,7 @@ struct Counted {
   std::string file, tensor;
   narrow::BinadeCounts counts;
   std::vector<narrow::BinadeFates> fates;  // of the formats that are drawn, plain ones first
+  std::string times = {};                  // "2^16": what the values were multiplied by; empty: by nothing
 };
 
 // What a picture shows of each binade needs a second look at the data, by format.
@@ -82,7 +86,9 @@ std::string to_csv(const std::vector<Counted>& all, bool for_eyes) {
   return out;
 }
 
-std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, bool total, const Fated& fated) {
+std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scale, const Options& options,
+                               const Fated& fated) {
+  const std::string times = options.scale.value_or("");
   std::uint64_t bytes = 0, passes = 1 + fated.plain.size();
   for (const ChosenBlockFormat& f : fated.blocks) passes += f.format.needs_tensor_amax() ? 2 : 1;
   for (const ChosenFile& file : files) bytes += bytes_of(file.floating());
@@ -91,22 +97,49 @@ std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scal
   std::vector<Counted> all;
   for (const ChosenFile& file : files) {
     const std::vector<narrow::Tensor> tensors = file.floating();
-    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}, {}};
+    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}, {}, times};
     sum.fates.resize(fated.plain.size() + fated.blocks.size());
     for (const narrow::Tensor& tensor : tensors) {
-      Counted one{file.argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}};
+      Counted one{file.argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}, times};
       for (const ChosenFormat& f : fated.plain)
         one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
       for (const ChosenBlockFormat& f : fated.blocks)
         one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true).fates);
-      if (!total) {
+      if (!options.total) {
         all.push_back(std::move(one));
         continue;
       }
       sum.counts.merge(one.counts);
       for (std::size_t k = 0; k < sum.fates.size(); ++k) sum.fates[k].merge(one.fates[k]);
     }
-    if (total) all.push_back(std::move(sum));
+    if (options.total) all.push_back(std::move(sum));
+  }
+  return all;
+}
+
+// The same from counts: a block format needs the values.
+std::vector<Counted> counts_of(const ChosenRun& chosen, const Options& options, const Fated& fated) {
+  if (!fated.blocks.empty())
+    throw narrow::Error(narrow::quote(chosen.run.folder()) + " holds counts of a watched run, not its values: " +
+                        narrow::quote(fated.blocks[0].name) + " needs those");
+  const int k = options.scale ? parse_scale_log2(*options.scale) : 0;
+  const std::string whole = "all " + std::to_string(chosen.tensors.size()) + " tensors";
+  std::vector<Counted> all;
+  for (const narrow::WatchedTensor& t : chosen.tensors) {
+    const double scale = std::ldexp(t.scale, k);
+    Counted one{chosen.run.folder(),
+                options.total ? whole : t.label(),
+                narrow::to_binade_counts(scaled_histogram(t, k)),
+                {},
+                scale == 1 ? "" : scale_text(scale)};
+    for (const ChosenFormat& f : fated.plain) one.fates.push_back(watched_fates(chosen.run, t, f.name, f.format, k));
+    if (!options.total || all.empty()) {
+      all.push_back(std::move(one));
+      continue;
+    }
+    all[0].counts.merge(one.counts);
+    for (std::size_t i = 0; i < one.fates.size(); ++i) all[0].fates[i].merge(one.fates[i]);
+    if (all[0].times != one.times) all[0].times = "their loss scales";
   }
   return all;
 }
@@ -146,10 +179,12 @@ std::string picture_of(const std::string& path, const std::vector<Counted>& all,
   const std::string files = options.files.size() > 1 ? std::to_string(options.files.size()) + " files"
                                                      : printable(first.substr(first.find_last_of('/') + 1));
   const std::string tensors = all.size() == 1 ? printable(all[0].tensor) : std::to_string(all.size()) + " tensors";
-  const narrow::report::Plot plot = histogram_plot(named, shown, pooled,
-                                           tensors + (pooled ? " pooled of " : " of ") + files +
-                                               (options.scale ? ", times " + *options.scale : "") +
-                                               (pooled ? " (--per-tensor draws each)" : ""));
+  const bool same = std::all_of(all.begin(), all.end(), [&](const Counted& c) { return c.times == all[0].times; });
+  const std::string times = same ? all[0].times : "their loss scales";
+  const narrow::report::Plot plot =
+      histogram_plot(named, shown, pooled,
+                     tensors + (pooled ? " pooled of " : " of ") + files + (times.empty() ? "" : ", times " + times) +
+                         (pooled ? " (--per-tensor draws each)" : ""));
   return narrow::plot::draw(plot, kind_of(path));
 }
 
@@ -274,7 +309,11 @@ int run(const Options& options) {
   check_output(options);
   if (options.total && options.per_tensor)
     throw narrow::Error("histogram: --total and --per-tensor exclude each other");
-  const std::string list = options.formats.value_or("fp16,bf16,e4m3,e5m2");
+  const std::optional<std::string> folder = run_folder_of(options.files);
+  std::optional<ChosenRun> watched;
+  if (folder) watched.emplace(open_run(*folder, options.choice));
+  const bool has_formats = watched && !watched->run.formats().empty();
+  const std::string list = options.formats.value_or(has_formats ? format_names(watched->run) : "fp16,bf16,e4m3,e5m2");
   const FormatLists formats = blame("--formats", [&] { return parse_format_lists(list); });
   const bool draws = options.output && !options.output->ends_with(".csv"), bars = options.text || is_terminal(1);
   Fated fated;
@@ -282,9 +321,12 @@ int run(const Options& options) {
   if (draws || (bars && !options.json)) fated.blocks = formats.blocks;
   const double scale = options.scale ? parse_scale(*options.scale) : 1;
   std::vector<ChosenFile> files;
-  for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
-  const std::vector<Counted> all = count_all(files, scale, options.total, fated);
+  if (!watched)
+    for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
+  const std::vector<Counted> all =
+      watched ? counts_of(*watched, options, fated) : count_all(files, scale, options, fated);
   for (const ChosenFile& file : files) print_error(left_out_text(file));
+  if (watched) print_error(watched->about);
 
   if (options.output)
     write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all, false));
@@ -296,7 +338,7 @@ int run(const Options& options) {
       if (&c != &all.front()) print("\n");
       print(paint(printable(c.tensor), Colour::bold, colour) + (files.size() > 1 ? " in " + printable(c.file) : "") +
             ": " + std::to_string(c.counts.count()) + (c.counts.count() == 1 ? " value" : " values") +
-            (options.scale ? ", times " + *options.scale : "") + "\n");
+            (c.times.empty() ? "" : ", times " + c.times) + "\n");
       std::vector<BlockColumn> blocks;
       for (std::size_t k = 0; k < fated.blocks.size(); ++k)
         blocks.push_back({fated.blocks[k].name, c.fates[fated.plain.size() + k]});
@@ -310,7 +352,10 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("FILE", options->files, "tensor files, FILE:TENSOR, folders, or -");
+  arguments.values(
+      "FILE", options->files,
+      "tensor files, FILE:TENSOR, folders, or -; or the folder of a run that narrow.torch.watch wrote: its last "
+      "step, or what --tensors takes of all");
   arguments.option("--formats", options->formats, "LIST",
                    "the ranges drawn beside the bars, and a panel each with colours by what it makes of the values "
                    "(default fp16,bf16,e4m3,e5m2); also block formats");

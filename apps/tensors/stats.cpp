@@ -1,6 +1,7 @@
 // narrow stats: what formats do to tensors: lost, subnormal, overflowed, and the error; a gate for CI; a trend over
 // steps.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +23,7 @@
 #include "options/tensor_text.hpp"
 #include "tensors/fail_if.hpp"
 #include "tensors/stats_rows.hpp"
+#include "tensors/stats_run.hpp"
 
 namespace app {
 namespace of_stats {
@@ -164,7 +166,7 @@ std::vector<std::vector<std::size_t>> group(const Rows& rows) {
   std::map<std::pair<std::string, std::string>, std::size_t> place;
   std::vector<std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto [found, added] = place.try_emplace({rows[i].tensor, rows[i].format}, groups.size());
+    const auto [found, added] = place.try_emplace({rows[i].name_in_run(), rows[i].format}, groups.size());
     if (added) groups.emplace_back();
     groups[found->second].push_back(i);
   }
@@ -188,7 +190,9 @@ std::string reason(const StatsRow& first, const StatsRow& row) {
 
 std::string arrow(const std::string& a, const std::string& b) { return a == b ? a : a + " -> " + b; }
 
-std::string amax_text(const StatsRow& row) { return row.input.finite() == 0 ? "-" : digits_text(row.input.amax, 4); }
+std::string amax_text(const StatsRow& row) {
+  return row.input.finite() == 0 || std::isnan(row.input.amax) ? "-" : digits_text(row.input.amax, 4);
+}
 
 const StatsRow* first_break(const Series& series) {
   const auto found =
@@ -232,7 +236,7 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
     const StatsRow* broken = first_break(s);
     const std::string when = broken == nullptr ? "-" : step_text(*broken) + ": " + broken->breaks;
     table.rows.push_back(
-        {printable(a.tensor), a.format, std::to_string(s.size()), arrow(amax_text(a), amax_text(b)),
+        {printable(a.name_in_run()), a.format, std::to_string(s.size()), arrow(amax_text(a), amax_text(b)),
          arrow(share_text(share(a.in_format.underflow, a)), share_text(share(b.in_format.underflow, b))),
          arrow(share_text(share(a.overflow(), a)), share_text(share(b.overflow(), b))),
          arrow(sqnr_text(a), sqnr_text(b)), TextCell{when, broken == nullptr ? when : paint(when, Colour::red, true)}});
@@ -240,8 +244,8 @@ std::string trend_text(const std::vector<StatsRow>& rows, bool colour) {
   std::string text = table.to_text(colour, 2);
   const StatsRow* broken = all.empty() ? nullptr : first_break(all.front());
   if (broken == nullptr) return text + "nothing breaks in these steps\n";
-  return text + "first break: step " + step_text(*broken) + ", " + printable(broken->tensor) + " in " + broken->format +
-         ": " + broken->breaks + "\n";
+  return text + "first break: step " + step_text(*broken) + ", " + printable(broken->name_in_run()) + " in " +
+         broken->format + ": " + broken->breaks + "\n";
 }
 
 std::string gate_text(const std::vector<StatsRow>& rows) {
@@ -251,7 +255,7 @@ std::string gate_text(const std::vector<StatsRow>& rows) {
   for (const StatsRow& row : rows) {
     if (row.breaks.empty() || ++broken > most) continue;
     text += "fails: " + printable(row.tensor) + " in " + row.format +
-            (row.step ? " at step " + std::to_string(*row.step) : "") + ": " + row.breaks + "\n";
+            (row.step && row.series.empty() ? " at step " + std::to_string(*row.step) : "") + ": " + row.breaks + "\n";
   }
   if (broken > most) text += "fails: " + std::to_string(broken - most) + " more\n";
   return text;
@@ -316,6 +320,26 @@ std::vector<StatsRow> measure_files(const Options& options, const Request& reque
   return rows;
 }
 
+// The folder holds counts: whatever needs the values is refused.
+std::vector<StatsRow> watched_run_rows(const Options& options, const Request& request, const ChosenRun& chosen,
+                                       const std::optional<FailIf>& gate) {
+  const std::string run = narrow::quote(chosen.run.folder()) + " holds counts of a watched run, not its values";
+  if (!request.blocks.empty()) throw narrow::Error(run + ": " + narrow::quote(request.blocks[0].name) + " needs those");
+  if (!options.cast.is_plain() || options.cast.random || options.cast.random_bits)
+    throw narrow::Error(run +
+                        ": they are of the plain cast; leave out --cast, --rounding, --overflow, --subnormals, "
+                        "--seed and --random-bits");
+  if (options.total) throw narrow::Error(run + ": errors of tensors do not add up; leave out --total");
+  const int k = options.scale ? blame(run, [&] { return parse_scale_log2(*options.scale); }) : 0;
+  std::vector<StatsRow> rows;
+  for (std::vector<StatsRow>& group : watched_rows(chosen, request.names, request.casts, k)) {
+    if (gate) gate->check(group);
+    rows.insert(rows.end(), group.begin(), group.end());
+  }
+  if (chosen.several_steps && !gate) find_breaks(rows);
+  return rows;
+}
+
 void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& request, const Survey& s) {
   if (s.steps) return print(trend_text(rows, use_colour(1)));
   const std::vector<StatsRow> shown(rows.begin(),
@@ -338,9 +362,14 @@ void show(const std::vector<StatsRow>& rows, std::size_t top, const Request& req
           " without floating numbers\n");
 }
 
-int run(const Options& options) {
+int run(const Options& given) {
+  Options options = given;
   if (options.files.empty())
     throw narrow::Error("stats: no file; for example: narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2");
+  const std::optional<std::string> folder = run_folder_of(options.files);
+  std::optional<ChosenRun> watched;
+  if (folder) watched.emplace(open_run(*folder, options.choice));
+  if (watched && !options.formats && !watched->run.formats().empty()) options.formats = format_names(watched->run);
   const Request request = read_request(options);
   std::optional<FailIf> gate;
   if (options.fail_if) gate.emplace(*options.fail_if, request.names);
@@ -349,9 +378,11 @@ int run(const Options& options) {
   sort_rows(none, key);  // a wrong key is said before the work
   const std::size_t top = parse_top(options);
 
-  const Survey s = survey(options);
+  const Survey s = watched ? Survey{{*folder}, watched->several_steps, {}, 0, 0} : survey(options);
   std::string left_out;
-  std::vector<StatsRow> rows = measure_files(options, request, s, gate, left_out);
+  std::vector<StatsRow> rows =
+      watched ? watched_run_rows(options, request, *watched, gate) : measure_files(options, request, s, gate, left_out);
+  if (watched) print_error(watched->about);
   if (!s.steps) sort_rows(rows, key);
   const bool any_breaks =
       std::any_of(rows.begin(), rows.end(), [](const StatsRow& row) { return !row.breaks.empty(); });
@@ -368,8 +399,10 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("FILE", options->files,
-                   "tensor files, FILE:TENSOR, folders, or -; several whose names hold step numbers give a trend");
+  arguments.values(
+      "FILE", options->files,
+      "tensor files, FILE:TENSOR, folders, or -; several whose names hold step numbers give a trend; or the "
+      "folder of a run that narrow.torch.watch wrote: its last step, or what --tensors takes of all (a trend)");
   arguments.option("--formats", options->formats, "LIST",
                    "comma list of formats, or all (default fp16,bf16,e4m3,e5m2); also block formats: mxfp8_e4m3,nvfp4");
   arguments.option("--scale", options->scale, "S",

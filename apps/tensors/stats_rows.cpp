@@ -23,14 +23,15 @@ constexpr Metric metrics[] = {
     {"underflow", true, [](const StatsRow& r) { return as_double(r.in_format.underflow); }, true},
     {"subnormal", true, [](const StatsRow& r) { return as_double(r.in_format.subnormal); }, true},
     {"overflow", true, [](const StatsRow& r) { return as_double(r.overflow()); }, true},
-    {"saturated", true, [](const StatsRow& r) { return as_double(r.in_format.saturated); }, true},
+    {"saturated", true, [](const StatsRow& r) { return r.recorded ? NAN : as_double(r.in_format.saturated); }, true},
     {"lost", true, [](const StatsRow& r) { return as_double(r.lost()); }, true},
     {"amax", false, [](const StatsRow& r) { return r.input.finite() == 0 ? NAN : r.input.amax; }, true},
     {"min_nonzero", false, [](const StatsRow& r) { return r.input.min_nonzero == 0 ? NAN : r.input.min_nonzero; },
      false},
-    {"mse", false, [](const StatsRow& r) { return r.in_format.mse(); }, true},
-    {"sqnr_db", false, [](const StatsRow& r) { return r.in_format.sqnr_db(); }, false},
-    {"max_relative_error", false, [](const StatsRow& r) { return r.in_format.relative_error(); }, true},
+    {"mse", false, [](const StatsRow& r) { return r.recorded ? r.recorded->mse : r.in_format.mse(); }, true},
+    {"sqnr_db", false, [](const StatsRow& r) { return r.sqnr_db(); }, false},
+    {"max_relative_error", false, [](const StatsRow& r) { return r.recorded ? NAN : r.in_format.relative_error(); },
+     true},
     {"scale", false, [](const StatsRow& r) { return r.scale; }, true},
 };
 
@@ -55,7 +56,7 @@ Json to_json(const StatsRow& r) {
   row["subnormal"] = f.subnormal;
   row["overflow"] = r.overflow();
   for (const char* name : {"amax", "min_nonzero", "mse", "sqnr_db"}) row[name] = figure(r, name);
-  row["saturated"] = f.saturated;
+  row["saturated"] = r.recorded ? Json() : Json(f.saturated);
   row["max_relative_error"] = figure(r, "max_relative_error");
   row["file"] = r.file;
   row["step"] = r.step ? Json(*r.step) : Json();
@@ -88,7 +89,7 @@ TextCell loss_cell(std::uint64_t part, std::uint64_t whole) {
 }  // namespace
 
 std::string sqnr_text(const StatsRow& row) {
-  const double x = row.in_format.sqnr_db();
+  const double x = row.sqnr_db();
   return std::isnan(x) ? "-" : std::isinf(x) ? "exact" : decimal_text(x, 1);
 }
 
@@ -102,6 +103,7 @@ std::string why_undefined(const StatsRow& row) {
   if (in.finite() == 0) return "no value is finite";
   if (f.overflow != f.clamped) return of_all(row.overflow()) + "overflowed";
   if (f.not_finite != 0) return of_all(f.not_finite) + "became Inf or NaN";
+  if (row.recorded && in.zeros != in.finite()) return "the folder of the run does not tell";
   return "every finite value is zero";
 }
 
@@ -182,19 +184,20 @@ TextTable stats_table(const std::vector<StatsRow>& rows, bool with_file) {
   for (const StatsRow& row : rows) {
     const narrow::InputStatistics& in = row.input;
     const narrow::FormatStatistics& f = row.in_format;
-    std::vector<TextCell> cells{printable(row.tensor),
-                            row.format,
-                            scale_text(row.scale),
-                            std::to_string(in.count),
-                            count_text(in.zeros, in.count),
-                            loss_cell(f.underflow, in.count),
-                            count_text(f.subnormal, in.count),
-                            loss_cell(row.overflow(), in.count),
-                            loss_cell(in.nan, in.count),
-                            loss_cell(in.inf, in.count),
-                            in.finite() == 0 ? "-" : digits_text(in.amax, 4),
-                            in.min_nonzero == 0 ? "-" : digits_text(in.min_nonzero, 4),
-                            sqnr_text(row)};
+    std::vector<TextCell> cells{
+        printable(row.tensor),
+        row.format,
+        scale_text(row.scale),
+        std::to_string(in.count),
+        count_text(in.zeros, in.count),
+        loss_cell(f.underflow, in.count),
+        count_text(f.subnormal, in.count),
+        loss_cell(row.overflow(), in.count),
+        loss_cell(in.nan, in.count),
+        loss_cell(in.inf, in.count),
+        in.finite() == 0 || std::isnan(in.amax) ? "-" : digits_text(in.amax, 4),
+        in.min_nonzero == 0 || std::isnan(in.min_nonzero) ? "-" : digits_text(in.min_nonzero, 4),
+        sqnr_text(row)};
     if (with_file) cells.insert(cells.begin(), printable(row.file));
     table.rows.push_back(std::move(cells));
   }

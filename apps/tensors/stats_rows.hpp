@@ -21,7 +21,15 @@ struct StatsRow {
   narrow::FormatStatistics in_format;
   std::string breaks;                                    // why this row breaks; empty when it does not
   std::optional<narrow::ScaleSpread> block_scales = {};  // of block formats
+  std::string series = {};  // what `tensor` is called at every step of a run; empty: the same
+  // Of a watched run: the values are gone, and what was not recorded of them is undefined.
+  struct Figures {
+    double mse, sqnr_db;
+  };
+  std::optional<Figures> recorded = {};
 
+  const std::string& name_in_run() const { return series.empty() ? tensor : series; }
+  double sqnr_db() const { return recorded ? recorded->sqnr_db : in_format.sqnr_db(); }
   // What was finite and left the format: beyond its largest value, or made NaN (a negative number where there is no
   // sign, a block whose scale is NaN).
   std::uint64_t overflow() const { return in_format.saturated + in_format.not_finite; }

@@ -20,7 +20,8 @@ struct Small {
   std::vector<std::string> settings;
 };
 const std::vector<Small>& small_runs() {
-  static const std::vector<Small> runs = {{"gradient_underflow", {}},
+  static const std::vector<Small> runs = {{"watched_run", {}},
+                                          {"gradient_underflow", {}},
                                           {"loss_scaling", {"steps=20"}},
                                           {"attention_overflow", {"longest=128", "trials=1"}},
                                           {"gradient_accumulation", {"most=16"}},

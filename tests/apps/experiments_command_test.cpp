@@ -190,8 +190,9 @@ TEST_CASE("apps: report gives its parameters to every experiment that has them a
 TEST_CASE("apps: report refuses parameters that no experiment has and files that are none before any work") {
   const Folder folder;
   const std::string out = folder / "out";
-  check_refused({"report", "gradient=x.npy", "-o", out, "--only", "gradient_underflow,format_choice"},
-                {"'gradient'", "did you mean 'gradients'?", "parameters: by, gradients, samples, seed, step, tensors"});
+  check_refused(
+      {"report", "gradient=x.npy", "-o", out, "--only", "gradient_underflow,format_choice"},
+      {"'gradient'", "did you mean 'gradients'?", "parameters: by, gradients, run, samples, seed, step, tensors"});
   check_refused({"report", "samples=1e99", "-o", out, "--only", "format_choice"}, {"format_choice", "out of range"});
   check_refused({"report", "gradients=/nonexistent/g.npy", "-o", out}, {"/nonexistent/g.npy"});
   check_refused({"report", "gradients=-", "-o", out}, {"standard input"});

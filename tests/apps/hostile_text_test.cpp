@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tensor/archive.hpp"
+#include "tensor/watched_folder.hpp"
 #include "tensor_files.hpp"
 
 using namespace test;
@@ -88,6 +89,19 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
                      "{\"run\":\"{\\\"" + as_json.substr(0, 9) + "\\u202e\\\":1}\",\"progress\":\"" + as_json + "\"}");
   std::ofstream(runs + "/fp32-seed1.safetensors", std::ios::binary) << checkpoint;
   const std::string out = folder / ("o" + bad);
+  // A watched run whose names, and one whose formats and roles, want to steer.
+  const std::string watched = folder / ("w" + bad), broken_run = folder / "x";
+  for (const std::string& path : {watched, broken_run}) std::filesystem::create_directory(path);
+  const auto put = [](const std::string& path, const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+  };
+  put(watched + "/run.json", R"({"narrow_run": 1, "model": ")" + as_json + R"(", "formats": ["fp16", "e4m3"]})");
+  put(watched + "/tensors.jsonl", watched_line({0, "gradient", "g" + as_bytes, {1e-9f, 1, NAN}, 8}) +
+                                      watched_line({50, "activation", "a" + as_bytes, {1e-9f, 1, 1e9f}}));
+  put(broken_run + "/run.json", run_json);
+  put(broken_run + "/tensors.jsonl", R"({"step": 0, "role": ")" + as_json +
+                                         R"(", "name": "", "dtype": ""})"
+                                         "\n");
   return {
       {"formats", {{bad}, {"e5m2", "--json"}}},
       {"show", {{bad}, {"1", "--formats", bad}}},
@@ -96,8 +110,27 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
        {{f, out + ".safetensors", "--to", "fp16"},
         {npz, out + "2.safetensors", "--to", "fp16"},
         {f, bad, "--to", bad}}},
-      {"stats", {{f, g}, {npz}, {f, "--fail-if", "underflow >= 0%"}, {f, "--steps"}, {f, "--formats", bad}}},
-      {"histogram", {{f}, {f, "--text"}, {npz}, {f, "-o", out + ".csv"}, {f, "-o", out + ".gif"}}},
+      {"stats",
+       {{f, g},
+        {npz},
+        {f, "--fail-if", "underflow >= 0%"},
+        {f, "--steps"},
+        {f, "--formats", bad},
+        {watched},
+        {watched, "--tensors", "."},
+        {watched, "--formats", "e2m1"},
+        {watched, "--fail-if", "underflow >= 0%"},
+        {broken_run}}},
+      {"histogram",
+       {{f},
+        {f, "--text"},
+        {npz},
+        {f, "-o", out + ".csv"},
+        {f, "-o", out + ".gif"},
+        {watched},
+        {watched, "--text"},
+        {watched, "-o", out + "w.svg"},
+        {broken_run}}},
       {"compare", {{f, g}, {f, npz}, {npz, g}, {f, text}}},
       {"models", {{bad}}},
       {"dot",
@@ -110,6 +143,8 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
       {"list-scaling", {{bad}}},
       {"scale-trace",
        {{"--events", log},
+        {"--events", watched},
+        {"--events", broken_run},
         {"--events", csv},
         {"--events", log + ":run" + as_bytes},
         {"--policy", bad},
@@ -129,12 +164,18 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
       {"list", {{bad}}},
       {"run",
        {{"gradient_underflow", "gradients=" + f},
+        {"gradient_underflow", "run=" + watched},
+        {"watched_run", "run=" + watched},
+        {"watched_run", "run=" + broken_run},
+        {"watched_run", "run=" + watched, "-o", out + "run", "--plot-backend", "own"},
         {"fp8_scaling", "tensors=" + f},
         {"format_choice", "tensors=" + npz},
         {bad},
         {"gradient_underflow", "gradients=" + f, "-o", out + "dir", "--plot-backend", "own"}}},
       {"report",
-       {{"--only", "gradient_underflow", "--fast", "gradients=" + f, "-o", out + "page"}, {"--only", bad, "-o", out}}},
+       {{"--only", "gradient_underflow", "--fast", "gradients=" + f, "-o", out + "page"},
+        {"--only", "watched_run,gradient_underflow", "run=" + watched, "-o", out + "page2"},
+        {"--only", bad, "-o", out}}},
       {"notebook", {{lesson, "-o", out + ".html", "--cxx", compiler}, {page, "-o", out + ".html"}, {text, "-o", bad}}},
   };
 }

@@ -32,7 +32,8 @@ foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gra
 endforeach()
 unset(ENV{NARROW_DATA})
 foreach(pair "torch/histograms.json;run;gradient_underflow" "torch/step1000.safetensors;run;attention_overflow"
-        "torch/logs.json;run;loss_scaling" "torch/micro_batches.safetensors;run;gradient_accumulation"
+        "torch/logs.json;run;loss_scaling" "watched-run/run.json;run;watched_run"
+        "torch/micro_batches.safetensors;run;gradient_accumulation"
         "torch/step300.safetensors;run;fp8_scaling" "golden/products.tsv;gpu;plan;16;16;16")
   list(POP_FRONT pair name)
   file(RENAME ${data}/${name} ${data}/kept)

@@ -110,6 +110,13 @@ def texts(folder):
     share = {"gpu": "NVIDIA H200", "sm": 90, "driver": "580", "toolkit": "13.0", "cublas": "13.1", "narrow": "0.1.0",
              "date": "2026-11-15", "seed": 1}
     first = {"step": 0, "tensor": "sum of gradients", "operation": 0, "role": 0, "in_model": False}
+    watched = {"step": 0, "role": "gradient", "name": "w", "dtype": "fp32", "count": 4, "zero": [0, 1], "subnormal": [0, 0],
+               "inf": [0, 0], "nan": [0, 0], "first": -25, "negative": [0, 1], "positive": [2, 0], "amax": 5e-8,
+               "min_nonzero": 3e-8, "scale": 8.0, "formats": [{"format": "fp16", "underflow": 0, "subnormal": 3,
+                                                               "overflow": 0, "mse": 1e-16, "sqnr_db": 3.5}]}
+    run, step = {"narrow_run": 1, "model": "m", "formats": ["fp16"]}, {"step": 0, "scale": 8.0, "found_inf": False}
+    watched_run = [json.dumps(run), 2 * (json.dumps(watched) + "\n") + '{"step"', json.dumps(step) + "\n",
+                   '{"step": 0, "loss": "nan"}\n']
     lines = lambda fields: "".join(f"# {key} {value}\n" for key, value in fields.items())
     for kind, seeds in {
         "recipe": {"own": json.dumps(recipe), "deepspeed": json.dumps(deepspeed), "nothing": "{}",
@@ -120,6 +127,7 @@ def texts(folder):
                       "runs": ":b\n" + json.dumps({"runs": [{"name": "a", "rows": []}, {"name": "b", "dtype": "float16",
                                                    "columns": ["step", "amax"], "rows": [[0, 1], [1, None]]}]}),
                       "passes": json.dumps({"steps": [{"step": 0, "scale": 2, "dtype": "float32", "tensors": [tensor]}]})},
+        "watched_run": {"good": "\0".join(watched_run), "gradients": "\0".join(watched_run[:2])},
         "recording": {"golden": lines({**origin, "instruction": "mma.m16n8k16.f16.f16.f16", "seed": 1, "tiles": 2,
                                        "full": 64}) + "C9C1713EC6292ED3 95F3021D1F4835B4\n" + "3C00" * 64 + "\n",
                       "share": lines(share) + "convert cvt a | inputs 65536 0 977C215330A9352E\n"

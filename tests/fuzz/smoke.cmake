@@ -21,7 +21,8 @@ set(kinds
   npz
   safetensors
   scale_log
-  sharded)
+  sharded
+  watched_run)
 list(TRANSFORM kinds PREPEND fuzz_ OUTPUT_VARIABLE targets)
 step("build" ${CMAKE_COMMAND} --build ${WORK}/build --target ${targets})
 foreach(kind ${kinds})

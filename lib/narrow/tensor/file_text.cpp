@@ -17,27 +17,61 @@ namespace narrow {
 
 std::string quote_path(std::string_view path) { return "'" + visible(path) + "'"; }
 
-std::string read_text(const std::string& path, Dash dash) {
-  const bool is_input = dash == Dash::is_standard_input && path == "-";
-  const auto fail = [&](const std::string& why) {
-    throw Error("cannot read " + (is_input ? "standard input" : quote_path(path)) + ": " + why);
-  };
+namespace {
+
+[[noreturn]] void cannot_read(const std::string& path, bool is_input, const std::string& why) {
+  throw Error("cannot read " + (is_input ? "standard input" : quote_path(path)) + ": " + why);
+}
+
+// Calls take(piece) to the end of the file.
+template <class Take>
+void read_pieces(const std::string& path, bool is_input, const Take& take) {
+  const auto fail = [&](const std::string& why) { cannot_read(path, is_input, why); };
   const Descriptor file(is_input ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat about {};
   if (file.get() < 0 || fstat(file.get(), &about) != 0) fail(std::strerror(errno));
   if (S_ISDIR(about.st_mode)) fail("it is a folder");
   // A terminal ends when its user says so; a device such as /dev/zero never does.
   if ((S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)) && isatty(file.get()) != 1) fail("it is a device");
-  std::string text;
   std::vector<char> piece(std::size_t{1} << 16);
   for (;;) {
     const ssize_t count = read(file.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(std::strerror(errno));
-    if (count == 0) return text;
-    text.append(piece.data(), static_cast<std::size_t>(count));
-    if (text.size() > longest_text) fail("it has more than " + std::to_string(longest_text) + " bytes");
+    if (count == 0) return;
+    take(std::string_view(piece.data(), static_cast<std::size_t>(count)));
   }
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path, Dash dash) {
+  const bool is_input = dash == Dash::is_standard_input && path == "-";
+  std::string text;
+  read_pieces(path, is_input, [&](std::string_view piece) {
+    text.append(piece);
+    if (text.size() > longest_text)
+      cannot_read(path, is_input, "it has more than " + std::to_string(longest_text) + " bytes");
+  });
+  return text;
+}
+
+void for_each_line(const std::string& path, const std::function<void(std::string_view, std::uint64_t)>& each) {
+  std::string line;
+  std::uint64_t number = 1;
+  read_pieces(path, false, [&](std::string_view piece) {
+    while (!piece.empty()) {
+      const std::size_t end = piece.find('\n');
+      line.append(piece.substr(0, end));
+      if (line.size() > longest_line)
+        cannot_read(path, false,
+                    "line " + std::to_string(number) + " has more than " + std::to_string(longest_line) + " bytes");
+      if (end == std::string_view::npos) return;
+      each(line, number++);
+      line.clear();
+      piece.remove_prefix(end + 1);
+    }
+  });
 }
 
 bool file_exists(const std::string& path) {

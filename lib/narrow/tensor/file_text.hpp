@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@ std::string quote_path(std::string_view path);  // 'path' in full and visible()
 inline constexpr std::size_t longest_text = std::size_t{1} << 28;
 enum class Dash { is_a_file, is_standard_input };
 std::string read_text(const std::string& path, Dash dash = Dash::is_a_file);
+// Each line that ends in a newline, without it, and its number from 1: of a log whose writer may have died in the last
+// line, in memory that does not grow with the file. Error as above, and for a line of more than `longest_line`.
+inline constexpr std::size_t longest_line = std::size_t{1} << 20;
+void for_each_line(const std::string& path, const std::function<void(std::string_view, std::uint64_t)>& each);
 std::string shape_text(std::span<const std::uint64_t> shape);  // [3, 4]; [] is a scalar; cut when very long
 bool file_exists(const std::string& path);
 bool is_utf8(std::string_view text);                           // without surrogates and overlong forms

@@ -1,0 +1,290 @@
+#include "narrow/tensor/watched_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "narrow/base/error.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/limits.hpp"
+#include "narrow/text/quote.hpp"
+#include "narrow/text/strict_json.hpp"
+
+namespace narrow {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t most_values = std::uint64_t{1} << 40;  // of one tensor: sums over a run stay exact
+
+// An object from a file, and how to complain about it.
+class Object {
+ public:
+  Object(const Json& json, const std::string& where) : json_(json), where_(where) {
+    if (!json.is_object()) fail("this is " + kind(json) + ", not an object");
+  }
+
+  [[noreturn]] void fail(const std::string& what) const { throw Error(where_ + ": " + what); }
+  bool has(const char* key) const { return json_.contains(key); }
+  const Json& at(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(std::string("there is no \"") + key + "\"");
+    return *found;
+  }
+  std::string text(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_string()) refuse(key, value, "a string");
+    if (value.get_ref<const std::string&>().size() > longest_name)
+      fail(std::string(key) + " is longer than " + std::to_string(longest_name) + " bytes");
+    return value.get<std::string>();
+  }
+  std::uint64_t integer(const char* key, std::uint64_t most) const { return integer(key, at(key), most); }
+  std::uint64_t integer(const char* key, const Json& value, std::uint64_t most) const {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+      refuse(key, value, "an integer from 0 to " + std::to_string(most));
+    return value.get<std::uint64_t>();
+  }
+  std::int64_t step() const {
+    constexpr std::uint64_t most = 1'000'000'000'000'000;  // as in logs of loss scales
+    return static_cast<std::int64_t>(integer("step", most));
+  }
+  // NaN for null.
+  double number(const char* key) const {
+    const Json& value = at(key);
+    if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+    if (!value.is_number()) refuse(key, value, "a number or null");
+    return value.get<double>();
+  }
+  // The same for what JSON has no number for: "inf", "-inf", "nan".
+  double any_number(const char* key) const {
+    const Json& value = at(key);
+    for (const auto& [word, number] : {std::pair{"inf", HUGE_VAL}, {"-inf", -HUGE_VAL}, {"nan", std::nan("")}})
+      if (value == word) return number;
+    return number(key);
+  }
+  const Json& list(const char* key) const {
+    if (!at(key).is_array()) refuse(key, at(key), "a list");
+    return at(key);
+  }
+  SignCounts signs(const char* key) const {
+    const Json& pair = list(key);
+    if (pair.size() != 2) refuse(key, pair, "[negative, positive]");
+    return {integer(key, pair[0], most_values), integer(key, pair[1], most_values)};
+  }
+  [[noreturn]] void refuse(const char* key, const Json& value, const std::string& wanted) const {
+    fail(std::string(key) + " is " + kind(value) + "; it is to be " + wanted);
+  }
+
+ private:
+  static std::string kind(const Json& value) {
+    if (value.is_string()) return quote(value.get<std::string>());
+    if (value.is_number() || value.is_null() || value.is_boolean()) return value.dump();
+    return value.is_array() ? "a list of " + std::to_string(value.size()) : "an object";
+  }
+
+  const Json& json_;
+  const std::string& where_;
+};
+
+WatchedCounts counts_of(const Object& in, std::uint64_t count) {
+  WatchedCounts c{in.integer("underflow", count), in.integer("subnormal", count), in.integer("overflow", count),
+                  in.number("mse"), in.any_number("sqnr_db")};
+  if (c.mse < 0) in.refuse("mse", in.at("mse"), "0 or more");
+  return c;
+}
+
+void read_binades(const Object& in, WatchedTensor& t) {
+  const Json &negative = in.list("negative"), &positive = in.list("positive"), &first = in.at("first");
+  constexpr int low = ExponentHistogram::min_exponent, high = ExponentHistogram::max_exponent;
+  if (negative.size() != positive.size())
+    in.fail("negative has " + std::to_string(negative.size()) + " binades and positive " +
+            std::to_string(positive.size()));
+  if (negative.empty()) return;
+  const auto size = static_cast<std::int64_t>(negative.size());
+  const bool is_integer = first.is_number_integer();
+  if (!is_integer || first.get<std::int64_t>() < low || first.get<std::int64_t>() > high + 1 - size)
+    in.fail("the " + std::to_string(size) + " binades from " + (is_integer ? first.dump() : "first") +
+            " on are not within " + std::to_string(low) + " to " + std::to_string(high) + ", those of FP32");
+  t.first = first.get<int>();
+  for (std::size_t k = 0; k < negative.size(); ++k)
+    t.binades.push_back(
+        {in.integer("negative", negative[k], most_values), in.integer("positive", positive[k], most_values)});
+}
+
+// The extremes are null just where there is nothing that they could be of.
+void check_extremes(const Object& in, WatchedTensor& t) {
+  t.amax = in.number("amax"), t.min_nonzero = in.number("min_nonzero");
+  const std::uint64_t nonzero = t.finite() - t.zero.total();
+  if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0)
+    in.refuse("amax", in.at("amax"), t.finite() == 0 ? "null: no value is finite" : "0 or more");
+  if (std::isnan(t.min_nonzero) != (nonzero == 0) || t.min_nonzero <= 0 || t.min_nonzero > t.amax)
+    in.refuse("min_nonzero", in.at("min_nonzero"),
+              nonzero == 0 ? "null: no value is finite and not zero" : "above 0 and at most amax");
+  if (t.finite() == 0) t.amax = 0;
+  if (nonzero == 0) t.min_nonzero = 0;
+}
+
+WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& formats, const std::string& where) {
+  WatchedTensor t{.step = in.step(), .role = in.text("role"), .name = in.text("name"), .dtype = in.text("dtype")};
+  if (std::find(std::begin(watched_roles), std::end(watched_roles), t.role) == std::end(watched_roles)) {
+    std::string list;
+    for (const std::string_view role : watched_roles) list += (list.empty() ? "" : ", ") + std::string(role);
+    in.refuse("role", in.at("role"), "one of " + list);
+  }
+  t.count = in.integer("count", most_values);
+  t.zero = in.signs("zero"), t.subnormal = in.signs("subnormal"), t.inf = in.signs("inf"), t.nan = in.signs("nan");
+  read_binades(in, t);
+  std::uint64_t sum = t.zero.total() + t.subnormal.total() + t.inf.total() + t.nan.total();
+  for (const SignCounts& c : t.binades) sum += c.total();
+  if (sum != t.count) in.fail("its counts add up to " + std::to_string(sum) + ", not to " + std::to_string(t.count));
+  check_extremes(in, t);
+  if (in.has("scale")) {
+    t.scale = in.any_number("scale");
+    if (!(t.scale >= 0)) in.refuse("scale", in.at("scale"), "0 or more");
+  }
+  const Json& rows = in.list("formats");
+  if (rows.size() != formats.size())
+    in.fail("it has " + std::to_string(rows.size()) + " formats, run.json has " + std::to_string(formats.size()));
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const Object row(rows[k], where);
+    if (!detail::same_word(row.text("format"), formats[k].name))
+      row.refuse("format", row.at("format"), "'" + formats[k].name + "', as in run.json");
+    t.formats.push_back(counts_of(row, t.count));
+  }
+  return t;
+}
+
+// Every whole line of a file as an object; nothing where the file is not there.
+template <class Each>
+void for_each_object(const std::string& path, const Each& each) {
+  if (!file_exists(path)) return;
+  for_each_line(path, [&](std::string_view line, std::uint64_t number) {
+    const std::string where = visible(path) + ": line " + std::to_string(number);
+    const Json json = parse_strict_json<Json>(line, where);
+    each(Object(json, where), where);
+  });
+}
+
+}  // namespace
+
+std::string WatchedTensor::series() const {
+  return role + "/" + name + (occurrence > 1 ? "#" + std::to_string(occurrence) : "");
+}
+std::string WatchedTensor::label() const { return series() + "@" + std::to_string(step); }
+
+double WatchedTensor::unscaled(double x) const { return scale > 0 && std::isfinite(scale) ? x / scale : std::nan(""); }
+
+ExponentHistogram WatchedTensor::histogram() const {
+  ExponentHistogram h;
+  h.zero = zero, h.subnormal = subnormal, h.inf = inf, h.nan = nan;
+  for (std::size_t k = 0; k < binades.size(); ++k) h.binade(first + static_cast<int>(k)) = binades[k];
+  return h;
+}
+
+bool is_watched_run(const std::string& path) { return file_exists(path + "/run.json"); }
+
+WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
+  while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
+  if (!is_watched_run(folder_))
+    throw Error(quote_path(folder) + " is no folder that narrow.torch.watch wrote: it has no run.json");
+  const std::string where = visible(path("run.json"));
+  const Json json = parse_strict_json<Json>(read_text(path("run.json")), where);
+  const Object in(json, where);
+  if (in.integer("narrow_run", largest_number) != 1) in.refuse("narrow_run", in.at("narrow_run"), "1");
+  if (in.has("model")) model_ = in.text("model");
+  for (const Json& name : in.list("formats")) {
+    const std::string word = name.is_string() ? name.get<std::string>() : "";
+    const NamedFormat* row = find_row(word);
+    const std::optional<Format> format = find_format(word);
+    if (!format) in.refuse("formats", name, "formats of narrow (narrow formats)");
+    if (find(row != nullptr ? row->name : word) != nullptr) in.fail("formats has " + quote(word) + " twice");
+    formats_.push_back({row != nullptr ? std::string(row->name) : word, *format});
+  }
+}
+
+const WatchedFormat* WatchedRun::find(std::string_view format) const {
+  for (const WatchedFormat& f : formats_)
+    if (detail::same_word(f.name, format)) return &f;
+  return nullptr;
+}
+
+void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each) const {
+  std::int64_t step = 0;
+  std::map<std::string, std::size_t> seen;  // in this step
+  for_each_object(path("tensors.jsonl"), [&](const Object& in, const std::string& where) {
+    WatchedTensor t = tensor_of(in, formats_, where);
+    if (t.step < step)
+      in.fail("step " + std::to_string(t.step) + " follows step " + std::to_string(step) + "; steps ascend");
+    if (t.step != step) seen.clear();
+    step = t.step;
+    t.occurrence = ++seen[t.series()];
+    if (seen.size() > most_tensors) in.fail("more than " + std::to_string(most_tensors) + " tensors in one step");
+    each(t);
+  });
+}
+
+bool WatchedRun::has_scaler() const { return file_exists(path("scale.jsonl")); }
+
+std::optional<ScaleLog> WatchedRun::log_of_scaler() const {
+  std::string text = read_text(path("scale.jsonl"));
+  text.erase(text.rfind('\n') + 1);  // npos + 1 is 0: the first line has no end yet
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return {};
+  try {
+    return parse_scale_log(text, path("scale.jsonl"));
+  } catch (const Error&) {  // a scale that became 0 or Inf is the end of a log, and no mistake in it
+    std::optional<std::int64_t> step;
+    std::uint64_t lines = 0;
+    for_each_object(path("scale.jsonl"), [&](const Object& in, const std::string&) {
+      if (step) return;
+      const double scale = in.any_number("scale");
+      if (scale == 0 || std::isinf(scale)) step = in.step();
+      else ++lines;
+    });
+    if (!step || lines == 0) throw;
+    std::size_t end = 0;
+    while (lines-- > 0) end = text.find('\n', end) + 1;
+    ScaleLog log = parse_scale_log(text.substr(0, end), path("scale.jsonl"));
+    log.what = "up to step " + std::to_string(*step) + ", where the loss scale became 0 or Inf";
+    return log;
+  }
+}
+
+std::optional<ScaleLog> WatchedRun::scale_log() const {
+  if (has_scaler()) return log_of_scaler();
+  GradientLog log;
+  for_each_tensor([&](const WatchedTensor& t) {
+    if (!t.is_gradient()) return;
+    if (log.steps.empty() || log.steps.back() != t.step) log.steps.push_back(t.step), log.amax.push_back(0);
+    // What is not finite in FP16 may be the scale's doing; in a wider type it overflows at every scale.
+    const bool is_finite = t.finite() == t.count;
+    const double unscaled = is_finite ? t.unscaled(t.amax) : HUGE_VAL;
+    float& amax = log.amax.back();
+    if (amax == GradientLog::no_amax || std::isnan(unscaled) || (t.dtype == "fp16" && !is_finite))
+      amax = GradientLog::no_amax;
+    else amax = std::max(amax, unscaled > 0x1.fffffep+127 ? HUGE_VALF : static_cast<float>(unscaled));
+  });
+  if (log.steps.empty()) return {};
+  const std::string what = "the largest of all gradients of " + std::to_string(log.steps.size()) + " watched steps";
+  return ScaleLog{std::move(log), what};
+}
+
+std::vector<WatchedLoss> WatchedRun::losses() const {
+  std::vector<WatchedLoss> all;
+  for_each_object(path("loss.jsonl"), [&](const Object& in, const std::string&) {
+    all.push_back({in.step(), in.any_number("loss")});
+  });
+  std::ranges::stable_sort(all, {}, &WatchedLoss::step);  // whoever logs may give the step
+  return all;
+}
+
+void LastStep::add(const WatchedTensor& tensor) {
+  if (!last_.empty() && last_.front().step != tensor.step) {
+    before_ = std::move(last_);
+    last_.clear();
+  }
+  last_.push_back(tensor);
+}
+
+}  // namespace narrow
