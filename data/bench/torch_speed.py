@@ -114,12 +114,12 @@ if hasattr(narrow.torch, "watch"):
 del model, optimizer
 torch.cuda.empty_cache()
 
-for recipe in ("bf16-amp", "fp8-current", "mxfp8", "fp8-block", "nvfp4"):
+for recipe, dtypes in [(r, d) for d in ("narrow", "wide") for r in ("bf16-amp", "fp8-current", "mxfp8", "fp8-block", "nvfp4")]:
     model, optimizer = make()
-    narrow.torch.emulate(model, recipe, optimizer=optimizer)
+    narrow.torch.emulate(model, recipe, optimizer=optimizer, dtypes=dtypes)
     torch.cuda.reset_peak_memory_stats()
     t = timed(lambda: step(model, optimizer, False), 3)
-    print(f"| emulate {recipe} | {t * 1e3:.1f} ms | {t / base:.2f} | {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB |", flush=True)
+    print(f"| emulate {recipe}, {dtypes} dtypes | {t * 1e3:.1f} ms | {t / base:.2f} | {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB |", flush=True)
     del model, optimizer
     torch.cuda.empty_cache()
 

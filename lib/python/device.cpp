@@ -210,13 +210,14 @@ void turn_rows_at(Address x, std::size_t rows, std::size_t cols, int device, Add
   turn_by_hadamard_on_device(at<float>(x), rows, cols, stream_at(stream));
 }
 
-void finish_product_at(Address d, std::size_t rows, std::size_t cols, Address first, Address second, Address bias,
-                       const Plan* plan, int device, Address stream) {
+void finish_product_at(Address d, Address out, int words, std::size_t rows, std::size_t cols, Address first,
+                       Address second, Address bias, const Plan* plan, int device, Address stream) {
   const Call call(device);
   std::optional<FormatCast> to;
   if (plan != nullptr) to = plan->to;
-  finish_product_on_device(at<float>(d), rows, cols, at<const float>(first), at<const float>(second),
-                           at<const float>(bias), to, stream_at(stream));
+  finish_product_on_device(at<const float>(d), at<void>(out), static_cast<ProductWords>(words), rows, cols,
+                           at<const float>(first), at<const float>(second), at<const float>(bias), to,
+                           stream_at(stream));
 }
 
 }  // namespace
@@ -234,8 +235,9 @@ void bind_device(nb::module_& m) {
   device.def("read_tally", &read_tally);
   device.def("matmul", &matmul_at);
   device.def("turn_by_hadamard", &turn_rows_at);
-  device.def("finish_product", &finish_product_at, nb::arg("d"), nb::arg("rows"), nb::arg("cols"), nb::arg("first"),
-             nb::arg("second"), nb::arg("bias"), nb::arg("plan").none(), nb::arg("device"), nb::arg("stream"));
+  device.def("finish_product", &finish_product_at, nb::arg("d"), nb::arg("out"), nb::arg("words"), nb::arg("rows"),
+             nb::arg("cols"), nb::arg("first"), nb::arg("second"), nb::arg("bias"), nb::arg("plan").none(),
+             nb::arg("device"), nb::arg("stream"));
   device.def("scale_operand", &scale_operand_at, nb::arg("scaling"), nb::arg("x"), nb::arg("out"), nb::arg("bytes"),
              nb::arg("rows"), nb::arg("cols"), nb::arg("over_rows"), nb::arg("seed").none(), nb::arg("decode"),
              nb::arg("device"), nb::arg("stream"));

@@ -311,6 +311,26 @@ def test_every_recipe_trains_a_stock_encoder_and_covers_its_products(name):
             np.testing.assert_array_equal(t.detach().numpy(), cast(t.detach().numpy(), format))
 
 
+@pytest.mark.parametrize("name", ["bf16-amp", "fp16-amp", "fp8-current", "mxfp8", "fp16-amp-softmax", "tf32", "fp8-current-norm"])
+def test_narrow_dtypes_hold_the_numbers_of_wide_ones(name):
+    def run(dtypes):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Conv1d(5, 5, 1), nn.Linear(16, 4))
+        narrow.torch.emulate(model, name, dtypes=dtypes)
+        x = torch.randn(4, 5, 16, requires_grad=True)
+        y = model(x)
+        y.float().square().sum().backward()
+        return y, [x.grad, *(p.grad for p in model.parameters())]
+
+    (wide, grads), (thin, others) = run("wide"), run("narrow")
+    output = recipe(name)["operations"]["logits"]["output"]
+    assert wide.dtype is torch.float32 and thin.dtype is {"bf16": torch.bfloat16, "fp16": torch.float16}.get(output, torch.float32)
+    assert torch.equal(wide, thin.float())
+    # What reaches an output of BF16 is BF16, before it is scaled to FP8.
+    twice = not isinstance(recipe(name)["operations"]["linear"]["gradients"], str)
+    assert all(a.dtype is b.dtype and (twice or torch.equal(a, b)) for a, b in zip(grads, others))
+
+
 def test_hopper_products_are_those_of_the_model_bit_for_bit():
     torch.manual_seed(0)
     x, g = torch.randn(20, 48, requires_grad=True), torch.randn(20, 12)

@@ -784,7 +784,7 @@ def test_on_a_gpu(tmp_path):
     w = narrow.torch.watch(model, optimizer, scaler, every=2, to=tmp_path / "run")
     for name, module in model.named_modules():
         if not list(module.children()):
-            module.register_forward_hook(lambda m, a, o, name=name: seen.setdefault(name, o.detach().clone()))
+            module.register_forward_hook(lambda m, a, o, name=name: seen.update({name: seen.get(name, o.detach().clone())}))
     for step in range(4):
         tokens = batch(step).cuda()
         torch.cuda.set_sync_debug_mode("error" if step in (1, 2) else "default")

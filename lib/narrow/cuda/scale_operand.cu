@@ -1,4 +1,7 @@
 // One kernel for each shape of blocks: runs along a row, runs down a column, tiles, the whole tensor.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "narrow/base/random.hpp"
 #include "narrow/cuda/cast_lane.cuh"
 #include "narrow/cuda/launch.cuh"
@@ -174,7 +177,12 @@ __device__ float rounded(float x, const LanePlan& p) {
   return round_general(x, p, 0);
 }
 
-__global__ void __launch_bounds__(threads) finish(float* d, std::size_t count, std::size_t cols, Finish f) {
+__device__ void put(__half* out, float x) { *out = __float2half_rn(x); }
+__device__ void put(__nv_bfloat16* out, float x) { *out = __float2bfloat16_rn(x); }
+
+template <class Out>
+__global__ void __launch_bounds__(threads)
+    finish(const float* d, Out* out, std::size_t count, std::size_t cols, Finish f) {
   const float one = f.first != nullptr ? *f.first : 1, two = f.second != nullptr ? *f.second : 1, both = one * two;
   const unsigned field = __float_as_uint(both) & infinity;
   const bool is_normal = field != 0 && field != infinity;
@@ -183,7 +191,7 @@ __global__ void __launch_bounds__(threads) finish(float* d, std::size_t count, s
   for (std::size_t i = blockIdx.x * static_cast<std::size_t>(threads) + threadIdx.x; i < count; i += step) {
     float x = d[i] * first * second;
     if (f.bias != nullptr) x = x + f.bias[i % cols];
-    d[i] = f.rounds ? rounded(x, f.plan) : x;
+    put(out + i, f.rounds ? rounded(x, f.plan) : x);
   }
 }
 
@@ -254,11 +262,16 @@ void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, Gp
   require_launch("a Hadamard transform");
 }
 
-void finish_product_on_device(float* d, std::size_t rows, std::size_t cols, const float* first, const float* second,
-                              const float* bias, const std::optional<FormatCast>& to, GpuStream stream) {
+void finish_product_on_device(const float* d, void* out, ProductWords words, std::size_t rows, std::size_t cols,
+                              const float* first, const float* second, const float* bias,
+                              const std::optional<FormatCast>& to, GpuStream stream) {
   if (rows * cols == 0) return;
   const Finish f{first, second, bias, to ? lane_plan(to->format, to->cast) : LanePlan{}, to.has_value()};
-  finish<<<std::min(132u * 64, grid_of(rows * cols)), threads, 0, stream>>>(d, rows * cols, cols, f);
+  const unsigned grid = std::min(132u * 64, grid_of(rows * cols));
+  const auto run = [&](auto* typed) { finish<<<grid, threads, 0, stream>>>(d, typed, rows * cols, cols, f); };
+  if (words == ProductWords::fp16) run(static_cast<__half*>(out));
+  else if (words == ProductWords::bf16) run(static_cast<__nv_bfloat16*>(out));
+  else run(static_cast<float*>(out));
   require_launch("the end of a product");
 }
 

@@ -25,10 +25,12 @@ void scale_operand_on_device(const float* in, std::uint16_t* out, std::size_t ro
 // left over stay.
 void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, GpuStream stream);
 
-// What comes after a product of rows x cols, in place and in one pass: times both factors (at once where their product
-// is a normal number, else one after the other), plus a bias for each column, rounded. Null pointers and no cast: left
-// out.
-void finish_product_on_device(float* d, std::size_t rows, std::size_t cols, const float* first, const float* second,
-                              const float* bias, const std::optional<FormatCast>& to, GpuStream stream);
+// What comes after a product of rows x cols, in one pass: times both factors (at once where their product is a normal
+// number, else one after the other), plus a bias for each column, rounded. Null pointers and no cast: left out. out: as
+// floats (it may be d), or as the words of FP16 or BF16, to which what is written is rounded.
+enum class ProductWords : std::uint8_t { fp32, fp16, bf16 };
+void finish_product_on_device(const float* d, void* out, ProductWords words, std::size_t rows, std::size_t cols,
+                              const float* first, const float* second, const float* bias,
+                              const std::optional<FormatCast>& to, GpuStream stream);
 
 }  // namespace narrow

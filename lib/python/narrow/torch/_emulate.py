@@ -26,7 +26,8 @@ class Emulation:
     """What emulate() did to a model. `with model.narrow_emulation:` covers operations outside of its forward (the loss)."""
 
     def __init__(self, model: nn.Module, policy: Policy, layers: list[tuple[re.Pattern[str], Policy | None]],
-                 logits: re.Pattern[str] | None, attention: str | None, seed: int) -> None:  # fmt: skip
+                 logits: re.Pattern[str] | None, attention: str | None, seed: int, narrow: bool) -> None:  # fmt: skip
+        self.narrow = narrow
         self.model, self.recipe, self.seed, self.step = model, policy, seed, 0
         self.covered: dict[str, str] = {}  # what was computed by a policy so far: place and operation
         self.observer: Callable[..., None] | None = None  # observer(place, operation, role, product, x, operand)
@@ -72,7 +73,7 @@ class Emulation:
             return self._states[tensor]
 
         seed = lambda tensor: seed_of(self.seed, step, name, operation, call, tensor)
-        return ops.Site(name, operation, policy.operations[operation], seed, delayed, self.observer)
+        return ops.Site(name, operation, policy.operations[operation], seed, delayed, self.observer, self.narrow)
 
     # --- steps ---
 
@@ -325,13 +326,14 @@ def _attention(e: Emulation, query: Tensor, key: Tensor, value: Tensor, attn_mas
         take = lambda t, name: ops.rounded(t, full[0], "activations", "input_gradients", name).to(dtype)
         mask = attn_mask if attn_mask is None or attn_mask.dtype is torch.bool else attn_mask.to(dtype)
         q, k, v = take(query, ".queries"), take(key, ".keys"), take(value, ".values")
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale).to(query.dtype)
+        y = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale)
+        return y if e.narrow else y.to(query.dtype)
     return ops.attention(*full, query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
 def _exact(operation: str, policy: Policy | None, e: Emulation) -> ops.Site:
     assert policy is not None
-    return ops.Site("", operation, policy.operations[operation], lambda _: 0, lambda *_: Delayed({}, 1.0))
+    return ops.Site("", operation, policy.operations[operation], lambda _: 0, lambda *_: Delayed({}, 1.0), None, e.narrow)
 
 
 def _softmax(e: Emulation, input: Tensor, dim: int | None = None, *_: Any, dtype: Any = None, **rest: Any) -> Any:
@@ -432,7 +434,7 @@ def _last_linear(model: nn.Module) -> str | None:
 
 def emulate(model: nn.Module, recipe: Any, *, layers: dict[str, Any] | None = None, products: str | None = None,
             optimizer: torch.optim.Optimizer | None = None, logits: str | None = "last", attention: str | None = None,
-            seed: int = 0) -> nn.Module:  # fmt: skip
+            dtypes: str = "wide", seed: int = 0) -> nn.Module:  # fmt: skip
     """The model, which from now on computes in the formats of a recipe, forward and backward; model.narrow_emulation.remove()
     ends it.
 
@@ -442,6 +444,9 @@ def emulate(model: nn.Module, recipe: Any, *, layers: dict[str, Any] | None = No
     into the recipe's formats after every step, which recipes without master weights need. logits: the last linear (by
     default the one registered last), which recipes keep wider: a regex, or None. attention: "fused" is torch's own kernel in
     FP16 or BF16 (the default on CUDA where the recipe has attention as autocast does), "parts" rounds between its parts.
+    dtypes: "wide" leaves tensors in the dtype of the model, whatever they hold; "narrow" makes those that the recipe has in
+    FP16 or BF16 tensors of that dtype, as autocast does: faster on a GPU, but gradients that reach them are rounded to it
+    before their own role is, and operations that no recipe names compute in it.
 
     Emulated are linear, matmul, bmm, einsum, convolution, attention, softmax, norms, activations, embeddings, sums of
     activations of one shape, and the loss inside forward or `with model.narrow_emulation:`. The arithmetic of the optimizer
@@ -461,11 +466,13 @@ def emulate(model: nn.Module, recipe: Any, *, layers: dict[str, Any] | None = No
         raise ValueError("model: it is emulated already; model.narrow_emulation.remove() ends that")
     if attention not in (None, "fused", "parts"):
         raise ValueError(f"attention: {attention!r}; right are None, 'fused' and 'parts'")
+    if dtypes not in ("wide", "narrow"):
+        raise ValueError(f"dtypes: {dtypes!r}; right are 'wide' and 'narrow'")
     policy = Policy(recipe, products)
     rows = [(_regex(word, "layers"), None if r is None else Policy(r, products)) for word, r in (layers or {}).items()]
     last = _last_linear(model) if logits == "last" else logits
     pattern = None if last is None else _regex(re.escape(last) if logits == "last" else last, "logits")
-    e = Emulation(model, policy, rows, pattern, attention, seed)
+    e = Emulation(model, policy, rows, pattern, attention, seed, dtypes == "narrow")
     narrow_roles = [name for name, p in policy.training.items() if isinstance(p, Precision) and not p.is_exact]
     if optimizer is None and ("parameters" in narrow_roles or "optimiser_state" in narrow_roles):
         warnings.warn(f"narrow.torch.emulate: {policy.name} rounds {', '.join(narrow_roles)} after every step; without optimizer= "

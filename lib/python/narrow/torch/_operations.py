@@ -15,16 +15,24 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._precision import Delayed, Factor, OperationPolicy, Precision, decoded, finished, multiply, turned_by_hadamard
+from ._precision import CARRIERS, Delayed, Factor, OperationPolicy, Precision, decoded, finished, multiply, turned_by_hadamard
 
 
 class Site:
     """One operation at one place of a model, in one call: its policy, its seeds, what it remembers."""
 
     def __init__(self, name: str, operation: str, policy: OperationPolicy, seed: Callable[[str], int],
-                 delayed: Callable[[str, Precision], Delayed], saw: Callable[..., None] | None = None) -> None:  # fmt: skip
-        self.name, self.operation, self.policy = name, operation, policy
+                 delayed: Callable[[str, Precision], Delayed], saw: Callable[..., None] | None = None,
+                 narrow: bool = False) -> None:  # fmt: skip
+        self.name, self.operation, self.policy, self.narrow = name, operation, policy, narrow
         self._seed, self._delayed, self._saw = seed, delayed, saw
+
+    def dtype(self, role: str, like: Tensor) -> torch.dtype:
+        """Of what has this role: that of the tensor it came from, or the format's own where dtypes are narrow."""
+        if not self.narrow:
+            return like.dtype
+        p: Precision = getattr(self.policy, role)
+        return CARRIERS[p.format] if p.is_plain else torch.float32
 
     def round(self, x: Tensor, role: str, tensor: str = "") -> Tensor:
         return getattr(self.policy, role).round(x, lambda: self._seed(f"{tensor}.{role}"))
@@ -32,7 +40,6 @@ class Site:
     def operand(self, x: Tensor, role: str, dim: int, product: str, tensor: str = "") -> Factor:
         """x as an operand of a product. Where the recipe is watched (Emulation.observer), what it became is shown."""
         p: Precision = getattr(self.policy, role)
-        x = x.float()
         state = self._delayed(f"{self.name}{tensor}.{role}", p) if p.scaling == "tensor_delayed" else None
         factor = p.operand(x, dim, lambda: self._seed(f"{tensor}.{role}.{product}"), state)
         if self._saw is not None:
@@ -45,8 +52,8 @@ class Site:
             self._saw(self.name + tensor, self.operation, role, product, x, factor)
         return factor
 
-    def multiply(self, product: str, a: Factor, b: Factor, roles: tuple[str, str], to: str, tensor: str = "",
-                 bias: Tensor | None = None) -> Tensor:  # fmt: skip
+    def multiply(self, product: str, a: Factor, b: Factor, roles: tuple[str, str], to: str, dtype: torch.dtype,
+                 tensor: str = "", bias: Tensor | None = None) -> Tensor:  # fmt: skip
         """The product in the format of the role that it becomes."""
         formats = tuple(getattr(self.policy, role).format for role in roles)
         d = multiply(self.policy.products[product], a, b, formats)
@@ -55,22 +62,23 @@ class Site:
             bias = self.round(bias.float(), "output", ".bias")
             if not inside.is_exact:
                 d = inside.round(decoded(d, a.decode, b.decode), lambda: 0)
-                return self.round(inside.round(d.add_(bias), lambda: 0), to, tensor)
+                return self.round(inside.round(d.add_(bias), lambda: 0), to, tensor).to(dtype)
         seed = lambda: self._seed(f"{tensor}.{to}")
-        return finished(d, a.decode, b.decode, bias, getattr(self.policy, to), seed)
+        return finished(d, a.decode, b.decode, bias, getattr(self.policy, to), seed, dtype)
 
 
 class _Round(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, site: Site, forward: str | None, backward: str | None, tensor: str) -> Tensor:
-        ctx.site, ctx.role, ctx.tensor = site, backward, tensor
-        y = x if forward is None else site.round(x, forward, tensor)
+        ctx.site, ctx.role, ctx.tensor, ctx.dtype = site, backward, tensor, x.dtype
+        y = x if forward is None else site.round(x, forward, tensor).to(site.dtype(forward, x))
         return y.view_as(y) if y is x else y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
-        return g if ctx.role is None else ctx.site.round(g, ctx.role, ctx.tensor), None, None, None, None
+        g = g if ctx.role is None else ctx.site.round(g, ctx.role, ctx.tensor)
+        return g.to(ctx.dtype), None, None, None, None
 
 
 def rounded(x: Tensor, site: Site, forward: str | None, backward: str | None, tensor: str = "") -> Tensor:
@@ -88,7 +96,7 @@ def element_by_element(site: Site, operation: Callable[..., Tensor], x: Tensor) 
 def _bias_gradient(site: Site, g: Tensor, like: Tensor) -> Tensor:
     """Scaled operands are for products: then the bias sees the gradient as it came."""
     p: Precision = site.policy.gradients
-    g = g if p.scaling != "none" else site.round(g, "gradients")
+    g = g.float() if p.scaling != "none" else site.round(g.float(), "gradients")
     return site.round(g.sum(0), "weight_gradients", ".bias").to(like.dtype)
 
 
@@ -107,19 +115,18 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site) -> Tensor:
         ctx.site, ctx.has_bias = site, bias is not None
         a, b = site.operand(x, "activations", 1, "forward"), site.operand(w, "weights", 1, "forward")
-        y = site.multiply("forward", a, b, ("activations", "weights"), "output", bias=bias)
+        y = site.multiply("forward", a, b, ("activations", "weights"), "output", site.dtype("output", x), bias=bias)
         # Blocks run along the sum: the other direction begins again from the tensor itself.
         again = [site.policy.activations.is_block, site.policy.weights.is_block]
         ctx.again, ctx.decodes, ctx.dtypes = again, (a.decode, b.decode), (x.dtype, w.dtype)
         ctx.save_for_backward(x if again[0] else a.values, w if again[1] else b.values, bias)
-        return y.to(x.dtype)
+        return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
         site: Site = ctx.site
         x, w, bias = ctx.saved_tensors
-        g = g.float()
 
         def other(kept: Tensor, i: int, role: str, product: str) -> Factor:
             if ctx.again[i]:
@@ -131,15 +138,15 @@ class _Linear(torch.autograd.Function):
         across = site.operand(g, "gradients", 1, "dgrad") if ctx.needs_input_grad[0] or not twice else None
         if ctx.needs_input_grad[0]:
             w_down = other(w, 1, "weights", "dgrad").turned()
-            dx = site.multiply("dgrad", across, w_down, ("gradients", "weights"), "input_gradients").to(ctx.dtypes[0])
+            dx = site.multiply("dgrad", across, w_down, ("gradients", "weights"), "input_gradients", ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
             if site.policy.products["wgrad"].get("hadamard"):
-                g_down, x = turned_by_hadamard(g), turned_by_hadamard(x.float())
+                g_down, x = turned_by_hadamard(g.float()), turned_by_hadamard(x.float())
             else:
                 g_down = g
             down = site.operand(g_down, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)
             x_down, roles = other(x, 0, "activations", "wgrad").turned(), ("gradients", "activations")
-            dw = site.multiply("wgrad", down.turned(), x_down, roles, "weight_gradients").to(ctx.dtypes[1])
+            dw = site.multiply("wgrad", down.turned(), x_down, roles, "weight_gradients", ctx.dtypes[1])
         if ctx.has_bias and ctx.needs_input_grad[2]:
             db = _bias_gradient(site, g, bias)
         return dx, dw, db, None
@@ -159,7 +166,7 @@ class _Pairs(torch.autograd.Function):
         p, q = (site.operand(t, "activations", -1, "forward", name) for t, name in zip((a, b), names))
         ctx.decodes = p.decode, q.decode
         ctx.save_for_backward(p.values, q.values)
-        return site.multiply("forward", p, q, ("activations", "activations"), "output").to(a.dtype)
+        return site.multiply("forward", p, q, ("activations", "activations"), "output", site.dtype("output", a))
 
     @staticmethod
     @once_differentiable
@@ -171,12 +178,12 @@ class _Pairs(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             q = site.shown(q.values, "activations", "dgrad", q, ctx.names[1])
             roles = ("gradients", "activations")
-            da = site.multiply("dgrad", d, q.turned(), roles, "input_gradients", ctx.names[0]).to(ctx.dtypes[0])
+            da = site.multiply("dgrad", d, q.turned(), roles, "input_gradients", ctx.dtypes[0], ctx.names[0])
         if ctx.needs_input_grad[1]:
             d = site.shown(g, "gradients", "wgrad", d)
             p = site.shown(p.values, "activations", "wgrad", p, ctx.names[0])
             roles = ("gradients", "activations")
-            db = site.multiply("wgrad", d.turned(), p.turned(), roles, "input_gradients", ctx.names[1]).to(ctx.dtypes[1])
+            db = site.multiply("wgrad", d.turned(), p.turned(), roles, "input_gradients", ctx.dtypes[1], ctx.names[1])
         return da, db, None, None
 
 
@@ -208,7 +215,7 @@ class _Convolution(torch.autograd.Function):
             y = _with_bias(site, y.movedim(1, -1), bias).movedim(-1, 1)
         else:
             y = site.round(y, "output")
-        return y.to(x.dtype)
+        return y.to(site.dtype("output", x))
 
     @staticmethod
     @once_differentiable
@@ -265,10 +272,10 @@ class _UnfoldedConvolution(torch.autograd.Function):
         rows = _windows(wide, kernel, stride, dilation)
         a = site.operand(rows, "activations", 1, "forward")
         b = site.operand(w.float().movedim(1, -1).flatten(1), "weights", 1, "forward")
-        y = site.multiply("forward", a, b, ("activations", "weights"), "output", bias=bias)
+        y = site.multiply("forward", a, b, ("activations", "weights"), "output", site.dtype("output", x), bias=bias)
         ctx.site, ctx.how, ctx.kernel, ctx.has_bias = site, how, kernel, bias is not None
         ctx.save_for_backward(x, w, bias)
-        return y.reshape(x.shape[0], *sizes, w.shape[0]).movedim(-1, 1).to(x.dtype)
+        return y.reshape(x.shape[0], *sizes, w.shape[0]).movedim(-1, 1)
 
     @staticmethod
     @once_differentiable
@@ -294,16 +301,16 @@ class _UnfoldedConvolution(torch.autograd.Function):
             rows = _windows(up, ctx.kernel, one, dilation).reshape(-1, taps, g.shape[1]).flip(1).flatten(1)
             turned = w.float().transpose(0, 1).movedim(1, -1).flatten(1)
             a, b = site.operand(rows, "gradients", 1, "dgrad"), site.operand(turned, "weights", 1, "dgrad")
-            dx = site.multiply("dgrad", a, b, ("gradients", "weights"), "input_gradients")
-            dx = dx.reshape(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1).to(x.dtype)
+            dx = site.multiply("dgrad", a, b, ("gradients", "weights"), "input_gradients", x.dtype)
+            dx = dx.reshape(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1)
         if ctx.needs_input_grad[1]:
             wide = F.pad(x.float(), [side for p in reversed(padding) for side in (p, p)])
             rows, down = _windows(wide, ctx.kernel, stride, dilation), lines
             if site.policy.products["wgrad"].get("hadamard"):
                 rows, down = turned_by_hadamard(rows), turned_by_hadamard(down)
             a, b = site.operand(down, "gradients", 0, "wgrad"), site.operand(rows, "activations", 0, "wgrad")
-            dw = site.multiply("wgrad", a.turned(), b.turned(), ("gradients", "activations"), "weight_gradients")
-            dw = dw.reshape(w.shape[0], *ctx.kernel, w.shape[1]).movedim(-1, 1).to(w.dtype)
+            dw = site.multiply("wgrad", a.turned(), b.turned(), ("gradients", "activations"), "weight_gradients", w.dtype)
+            dw = dw.reshape(w.shape[0], *ctx.kernel, w.shape[1]).movedim(-1, 1)
         if ctx.has_bias and ctx.needs_input_grad[2]:
             db = _bias_gradient(site, lines, bias)
         return dx, dw, db, None, None
@@ -392,11 +399,12 @@ def _inside(site: Site) -> Callable[[Tensor], Tensor] | None:
 
 def softmax(site: Site, x: Tensor, dim: int) -> Tensor:
     inside = _inside(site)
+    wide = lambda x: torch.float32 if site.narrow else x.dtype
 
     def plain(x: Tensor) -> Tensor:
         if inside is None:
-            return torch.softmax(x.float(), dim).to(x.dtype)
-        return _RoundedSoftmax.apply(x.float().movedim(dim, -1), inside).movedim(-1, dim).to(x.dtype)
+            return torch.softmax(x.float(), dim).to(wide(x))
+        return _RoundedSoftmax.apply(x.float().movedim(dim, -1), inside).movedim(-1, dim).to(wide(x))
 
     # -inf is a mask, which no format takes away.
     taken = rounded(x, site, "activations", "input_gradients")
@@ -419,7 +427,7 @@ def norm(site: Site, x: Tensor, weight: Tensor | None, bias: Tensor | None, epsi
         y = _RoundedNorm.apply(x.float().flatten(-dims), epsilon, centred, inside).reshape(x.shape)
         y = y if weight is None else _RoundResult.apply(y * weight, inside)
         y = y if bias is None else _RoundResult.apply(y + bias, inside)
-    return rounded(y.to(x.dtype), site, "output", "gradients")
+    return rounded(y if site.narrow else y.to(x.dtype), site, "output", "gradients")
 
 
 class _RoundResult(torch.autograd.Function):
@@ -439,9 +447,15 @@ class _RoundResult(torch.autograd.Function):
 def inside_rounded(site: Site, operation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The operation in FP32, its result rounded once where the policy rounds what is inside."""
     inside = _inside(site)
-    if inside is None:
-        return lambda x: operation(x.float()).to(x.dtype)
-    return lambda x: _RoundResult.apply(operation(x.float()), inside).to(x.dtype)
+
+    def run(x: Tensor) -> Tensor:
+        # In 16 bits torch computes in FP32 and rounds once, to what the output is.
+        if inside is None and site.narrow and x.dtype is not torch.float32 and x.dtype is site.dtype("output", x):
+            return operation(x)
+        y = operation(x.float()) if inside is None else _RoundResult.apply(operation(x.float()), inside)
+        return y if site.narrow else y.to(x.dtype)
+
+    return run
 
 
 def attention(scores: Site, scale_site: Site, softmax_site: Site, context: Site, q: Tensor, k: Tensor, v: Tensor,

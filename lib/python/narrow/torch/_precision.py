@@ -19,6 +19,7 @@ from .._device import KERNELS
 
 WORDS = {"fp32": "f32", "fp16": "f16"}  # as the names of product models spell formats; the others are the same
 CARRIERS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+WORDS_OF = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}  # of the kernel that ends a product
 
 
 class Factor(NamedTuple):
@@ -61,11 +62,12 @@ class Precision:
         return narrow.round(x, self.format, **self.words, seed=seed() if self.plan.is_stochastic else 0)
 
     def operand(self, x: Tensor, dim: int, seed: Callable[[], int], state: Delayed | None = None) -> Factor:
-        """A matrix (float32) whose product sums over its dimension dim, along which blocks run."""
+        """A matrix whose product sums over its dimension dim, along which blocks run."""
         on_gpu = x.is_cuda
+        if on_gpu and self.is_plain:
+            return Factor(x.to(CARRIERS[self.format]))
+        x = x.float()
         if self.scaling == "none":
-            if on_gpu and self.is_plain:
-                return Factor(x.to(CARRIERS[self.format]))
             return Factor(self.round(x, seed))
         if self.scaling == "tensor_delayed":
             assert state is not None
@@ -207,19 +209,21 @@ def multiply(product: dict[str, str], a: Factor, b: Factor, formats: tuple[str, 
     return torch.stack([narrow.matmul(p, q, model=model, plan=words, out_format="fp32") for p, q in zip(x, y)])
 
 
-def finished(d: Tensor, first: Any, second: Any, bias: Tensor | None, to: Precision, seed: Callable[[], int]) -> Tensor:
-    """A product times what decodes its operands, plus a bias (of the last dimension), rounded."""
-    if d.is_cuda and not to.is_stochastic and d.is_contiguous():
+def finished(d: Tensor, first: Any, second: Any, bias: Tensor | None, to: Precision, seed: Callable[[], int],
+             dtype: torch.dtype = torch.float32) -> Tensor:  # fmt: skip
+    """A product times what decodes its operands, plus a bias (of the last dimension), rounded, as a dtype that holds it."""
+    if d.is_cuda and not to.is_stochastic and d.is_contiguous() and dtype in WORDS_OF:
         one, two = (None if f is None else torch.as_tensor(f, dtype=torch.float32, device=d.device) for f in (first, second))
         wide = None if bias is None else bias.contiguous()
+        out = d if dtype is torch.float32 else torch.empty_like(d, dtype=dtype)
         address = lambda t: 0 if t is None else t.data_ptr()
         stream = torch.cuda.current_stream(d.device).cuda_stream
         cols = d.shape[-1]
-        KERNELS.finish_product(d.data_ptr(), d.numel() // max(1, cols), cols, address(one), address(two), address(wide),
-                               None if to.is_exact else to.plan, d.device.index, stream)  # fmt: skip
-        return d
+        KERNELS.finish_product(d.data_ptr(), out.data_ptr(), WORDS_OF[dtype], d.numel() // max(1, cols), cols, address(one),
+                               address(two), address(wide), None if to.is_exact else to.plan, d.device.index, stream)  # fmt: skip
+        return out
     d = decoded(d, first, second)
-    return to.round(d if bias is None else d.add_(bias), seed)
+    return to.round(d if bias is None else d.add_(bias), seed).to(dtype)
 
 
 def decoded(d: Tensor, first: Any, second: Any) -> Tensor:

@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 import weakref
+import webbrowser
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import torch
@@ -21,6 +22,7 @@ from ._run_folder import RunFolder, number
 from ._tallies import Later, Tallies
 from ._tensorboard import Board
 
+PAGE = "watched_run,gradient_underflow"  # the experiments whose answers are about a run alone
 SCALED = ("gradient", "activation_gradient")
 
 
@@ -370,6 +372,16 @@ class Watch:
         if self._board is not None:
             self._board.close()
             self._board = None
+
+    def page(self, to: str | os.PathLike[str] = "page", show: bool = False) -> str:
+        """Writes the page about what was watched so far (`narrow report run=...`); its path. show: in the browser, too."""
+        status, _, said = _narrow.run_command(["report", f"run={self.folder}", "-o", os.fspath(to), "--fast", "--only", PAGE])
+        path = os.path.abspath(os.path.join(to, "index.html"))
+        if status != 0 or not os.path.exists(path):
+            raise RuntimeError(f"page: narrow report said: {said.strip()}")
+        if show:
+            webbrowser.open("file://" + path)
+        return path
 
     def __enter__(self) -> Watch:
         return self
