@@ -139,6 +139,10 @@ TEST_CASE("tensor: run.json is checked before any line is read") {
   CHECK(contains(refused("{", ""), "no JSON"));
   const Folder empty;
   CHECK_FALSE(is_watched_run(empty.path()));
+  empty.write("run.json", "{\"run\": 1}");  // of somebody else
+  CHECK_FALSE(is_watched_run(empty.path()));
+  CHECK(contains(test::error_of([&] { WatchedRun run(empty.path()); }), "there is no \"narrow_run\""));
+  std::filesystem::remove(empty / "run.json");
   CHECK(contains(test::error_of([&] { WatchedRun run(empty.path()); }), "it has no run.json"));
 }
 

@@ -183,11 +183,15 @@ ExponentHistogram WatchedTensor::histogram() const {
   return h;
 }
 
-bool is_watched_run(const std::string& path) { return file_exists(path + "/run.json"); }
+// Dumps of a run may lie beside a run.json of somebody else's.
+bool is_watched_run(const std::string& path) {
+  const std::string head = path + "/run.json";
+  return file_exists(head) && read_text(head).find("\"narrow_run\"") != std::string::npos;
+}
 
 WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
   while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
-  if (!is_watched_run(folder_))
+  if (!file_exists(path("run.json")))
     throw Error(quote_path(folder) + " is no folder that narrow.torch.watch wrote: it has no run.json");
   const std::string where = visible(path("run.json"));
   const Json json = parse_strict_json<Json>(read_text(path("run.json")), where);
