@@ -234,7 +234,8 @@ std::string worst_text(const Summary& s, const std::vector<WatchedFormat>& forma
 
 std::string scaler_text(const std::optional<ScaleLog>& scaler) {
   if (!scaler || scaler->log.found_inf.empty()) return "";
-  const auto& found = scaler->log.found_inf;
+  std::vector<std::uint8_t> found = scaler->log.found_inf;
+  std::erase(found, GradientLog::not_recorded);
   return "; the loss scaler skipped " +
          count_text(static_cast<std::int64_t>(std::count(found.begin(), found.end(), 1))) + " of " +
          counted(found.size(), "step") + (scaler->what.empty() ? "" : " " + scaler->what);

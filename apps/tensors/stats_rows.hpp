@@ -14,7 +14,7 @@ namespace app {
 
 struct StatsRow {
   std::string file;
-  std::optional<std::uint64_t> step;  // from the name of the file, where there are several
+  std::optional<std::uint64_t> step;  // of a watched run, or from the name of the file, where there are several
   std::string tensor, format;
   double scale = 1;
   narrow::InputStatistics input;

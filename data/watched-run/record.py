@@ -107,8 +107,8 @@ def main(folder):
         files["scale"] += json.dumps(row) + "\n"
         files["loss"] += json.dumps({"step": step, "loss": loss.item()}) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
-    run = {"narrow_run": 1, "narrow": "0.1.0", "model": "Gpt", "every": EVERY, "formats": FORMATS, "started": started,
-           "torch": torch.__version__.split("+")[0]}
+    run = {"narrow_run": 1, "narrow": narrow.__version__, "model": "Gpt", "every": EVERY, "formats": FORMATS,
+           "started": started, "torch": torch.__version__.split("+")[0]}
     (folder / "run.json").write_text(json.dumps(run) + "\n")
     for name, lines in files.items():
         (folder / f"{name}.jsonl").write_text(lines)

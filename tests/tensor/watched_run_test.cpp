@@ -108,10 +108,12 @@ TEST_CASE("tensor: what is wrong in a watched run is said with its line") {
   CHECK(
       contains(refusal("\"first\": -10", "\"first\": -127"), "the 12 binades from -127 on are not within -126 to 127"));
   CHECK(contains(refusal("\"first\": -10", "\"first\": 117"), "the 12 binades from 117 on are not within"));
+  CHECK(contains(refusal("\"first\": -10", "\"first\": 18446744073709551606"), "are not within"));
   CHECK(contains(refusal("\"first\": -10", "\"first\": \"x\""), "the 12 binades from first on are not within"));
-  CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": null"), "amax is null; it is to be 0 or more"));
+  CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": null"), "amax is null; it is to be 0 or more, within FP32"));
   CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": -2.0"), "amax is -2.0; it is to be 0 or more"));
   CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": NaN"), "no JSON"));
+  CHECK(contains(refusal("\"amax\": 2.0", "\"amax\": 1e39"), "amax is 1e+39; it is to be 0 or more, within FP32"));
   CHECK(contains(refusal("\"min_nonzero\": 0.0009765625", "\"min_nonzero\": 3"), "above 0 and at most amax"));
   CHECK(contains(refusal("\"min_nonzero\": 0.0009765625", "\"min_nonzero\": null"), "min_nonzero is null"));
   CHECK(contains(refusal("\"amax\": 2.0", "\"scale\": -1, \"amax\": 2.0"), "scale is -1; it is to be 0 or more"));
@@ -139,6 +141,10 @@ TEST_CASE("tensor: run.json is checked before any line is read") {
   CHECK(contains(refused("{", ""), "no JSON"));
   const Folder empty;
   CHECK_FALSE(is_watched_run(empty.path()));
+  empty.write("run.json", "{\"run\": 1}");  // of somebody else
+  CHECK_FALSE(is_watched_run(empty.path()));
+  CHECK(contains(test::error_of([&] { WatchedRun run(empty.path()); }), "there is no \"narrow_run\""));
+  std::filesystem::remove(empty / "run.json");
   CHECK(contains(test::error_of([&] { WatchedRun run(empty.path()); }), "it has no run.json"));
 }
 

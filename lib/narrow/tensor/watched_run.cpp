@@ -104,10 +104,11 @@ void read_binades(const Object& in, WatchedTensor& t) {
   if (negative.empty()) return;
   const auto size = static_cast<std::int64_t>(negative.size());
   const bool is_integer = first.is_number_integer();
-  if (!is_integer || first.get<std::int64_t>() < low || first.get<std::int64_t>() > high + 1 - size)
+  const double at = is_integer ? first.get<double>() : std::nan("");  // 2^64 - 1 as an integer would be -1
+  if (!(at >= low && at <= static_cast<double>(high + 1 - size)))
     in.fail("the " + std::to_string(size) + " binades from " + (is_integer ? first.dump() : "first") +
             " on are not within " + std::to_string(low) + " to " + std::to_string(high) + ", those of FP32");
-  t.first = first.get<int>();
+  t.first = static_cast<int>(at);
   for (std::size_t k = 0; k < negative.size(); ++k)
     t.binades.push_back(
         {in.integer("negative", negative[k], most_values), in.integer("positive", positive[k], most_values)});
@@ -117,8 +118,8 @@ void read_binades(const Object& in, WatchedTensor& t) {
 void check_extremes(const Object& in, WatchedTensor& t) {
   t.amax = in.number("amax"), t.min_nonzero = in.number("min_nonzero");
   const std::uint64_t nonzero = t.finite() - t.zero.total();
-  if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0)
-    in.refuse("amax", in.at("amax"), t.finite() == 0 ? "null: no value is finite" : "0 or more");
+  if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0 || t.amax > 0x1.fffffep+127)
+    in.refuse("amax", in.at("amax"), t.finite() == 0 ? "null: no value is finite" : "0 or more, within FP32");
   if (std::isnan(t.min_nonzero) != (nonzero == 0) || t.min_nonzero <= 0 || t.min_nonzero > t.amax)
     in.refuse("min_nonzero", in.at("min_nonzero"),
               nonzero == 0 ? "null: no value is finite and not zero" : "above 0 and at most amax");
@@ -183,11 +184,15 @@ ExponentHistogram WatchedTensor::histogram() const {
   return h;
 }
 
-bool is_watched_run(const std::string& path) { return file_exists(path + "/run.json"); }
+// Dumps of a run may lie beside a run.json of somebody else's.
+bool is_watched_run(const std::string& path) {
+  const std::string head = path + "/run.json";
+  return file_exists(head) && read_text(head).find("\"narrow_run\"") != std::string::npos;
+}
 
 WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
   while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
-  if (!is_watched_run(folder_))
+  if (!file_exists(path("run.json")))
     throw Error(quote_path(folder) + " is no folder that narrow.torch.watch wrote: it has no run.json");
   const std::string where = visible(path("run.json"));
   const Json json = parse_strict_json<Json>(read_text(path("run.json")), where);

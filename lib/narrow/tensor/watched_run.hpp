@@ -55,7 +55,7 @@ struct WatchedLoss {
   double loss = 0;  // Inf and NaN where it was
 };
 
-bool is_watched_run(const std::string& path);  // a folder with run.json
+bool is_watched_run(const std::string& path);  // a folder with a run.json that says so
 
 class WatchedRun {
  public:
