@@ -17,8 +17,8 @@ using namespace narrow;
 using enum PlotColour;
 
 constexpr std::size_t roles = std::size(watched_roles);
-constexpr const char* role_words[roles] = {"gradients", "activation gradients", "activations", "parameters",
-                                           "updates",   "attention scores"};
+constexpr const char* role_words[roles] = {
+    "parameter gradients", "activation gradients", "activations", "parameters", "updates", "attention scores"};
 
 PlotColour colour_of(std::string_view format) {
   for (const auto& [name, colour] :

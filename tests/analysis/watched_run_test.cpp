@@ -29,7 +29,7 @@ const std::string scales =
 TEST_CASE("analysis: the finding of watched_run is what the values give") {
   CHECK(
       finding_of({{0, "gradient", "w", {1, 0, 1e-9f, 1e-6f}}, {50, "gradient", "w", {1e6f, 1, 1, 0x1p-10f}}}) ==
-      "Of the gradients at 2 watched steps, 0 to 50, fp16 turns 14.3 % into zero and 14.3 % into subnormals and 14.3 % "
+      "Of the parameter gradients at 2 watched steps, 0 to 50, fp16 turns 14.3 % into zero and 14.3 % into subnormals and 14.3 % "
       "overflow, e4m3 turns 42.9 % into zero and 0 % into subnormals and 14.3 % overflow; the worst is gradient/w at "
       "step 0: of its 3 values that are finite and not zero e4m3 loses 66.7 %.");
   CHECK(
@@ -37,7 +37,7 @@ TEST_CASE("analysis: the finding of watched_run is what the values give") {
       "Of the parameters at step 3, fp16 turns 0 % into zero and 0 % into subnormals, e4m3 turns 0 % into zero and 0 % "
       "into subnormals; no tensor loses a value to zero or overflow.");
   CHECK(has(finding_of({{3, "activation", "a", {1}}, {3, "gradient", "w", {2, 4}, 1024}}),
-            "Of the gradients at step 3, times the loss scale, fp16 "));
+            "Of the parameter gradients at step 3, times the loss scale, fp16 "));
 }
 
 TEST_CASE("analysis: watched_run names NaN and Inf and says what it cannot tell") {
