@@ -19,7 +19,6 @@ from . import _operations as ops
 from ._precision import Delayed, Policy, Precision, seed_of
 
 ACTIVATIONS = ("relu", "gelu", "silu", "mish", "elu", "selu", "celu", "leaky_relu", "softplus", "hardswish", "hardtanh", "relu6")
-NOT_EMULATED = ("update", "reduction", "clipping", "buffers")  # roles of the training loop that a model does not see
 
 
 class Emulation:
