@@ -2,7 +2,6 @@
 
 import functools
 import statistics
-import subprocess
 
 import numpy as np
 import pytest

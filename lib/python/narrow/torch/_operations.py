@@ -266,7 +266,7 @@ class _UnfoldedConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None, site: Site, how: tuple) -> Tensor:
         stride, padding, dilation, _ = how
-        kernel, places = list(w.shape[2:]), w.ndim - 2
+        kernel = list(w.shape[2:])
         wide = F.pad(x.float(), [side for p in reversed(padding) for side in (p, p)])
         sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide.shape[2:], kernel, stride, dilation)]
         rows = _windows(wide, kernel, stride, dilation)
