@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -383,6 +385,36 @@ def test_checkpointing_gives_the_bits_of_training_without_it():
         return [x.grad, *(p.grad for p in model.parameters())]
 
     assert all(torch.equal(a, b) for a, b in zip(run(False), run(True)))
+
+
+RANK = """
+import sys
+import torch, narrow
+from torch import nn
+rank, file = int(sys.argv[1]), sys.argv[2]
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
+make = lambda: (torch.manual_seed(0), nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)))[1]
+batch = lambda rank: torch.randn(4, 8, generator=torch.Generator().manual_seed(rank))
+model = nn.parallel.DistributedDataParallel(narrow.torch.emulate(make(), "fp8-current"))
+model(batch(rank)).square().sum().backward()
+alone = []
+for other in (0, 1):
+    m = narrow.torch.emulate(make(), "fp8-current")
+    m(batch(other)).square().sum().backward()
+    alone.append([p.grad for p in m.parameters()])
+for p, a, b in zip(model.parameters(), *alone):
+    assert torch.equal(p.grad, (a + b) / 2)
+assert "module" not in "".join(model.module.narrow_emulation.covered)
+"""
+
+
+def test_ranks_of_ddp_reduce_the_gradients_that_each_computed(tmp_path):
+    words = [sys.executable, "-c", RANK]
+    ranks = [subprocess.Popen([*words, str(rank), str(tmp_path / "meet")], stderr=subprocess.PIPE, text=True) for rank in (0, 1)]
+    for rank in ranks:
+        _, said = rank.communicate(timeout=120)
+        assert rank.returncode == 0, said
 
 
 def test_kahan_keeps_what_bf16_parameters_lose():
