@@ -84,6 +84,15 @@ def timed(run, times=options.steps):
     return best
 
 
+def mean_of_fifty(model, optimizer):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(50):
+        step(model, optimizer, True)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / 50
+
+
 print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {ids.shape[0]} x {options.length} tokens", flush=True)
 model, optimizer = make()
 base = timed(lambda: step(model, optimizer, True))
@@ -97,19 +106,9 @@ if hasattr(narrow.torch, "watch"):
         print(f"| watched step | {watched * 1e3:.1f} ms | {watched / base:.2f} |", flush=True)
         w = narrow.torch.watch(model, optimizer=optimizer, every=50, to=folder + "/run50")
         step(model, optimizer, True)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(50):
-            step(model, optimizer, True)
-        torch.cuda.synchronize()
-        many = (time.perf_counter() - start) / 50
+        many = mean_of_fifty(model, optimizer)
         w.close()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(50):
-        step(model, optimizer, True)
-    torch.cuda.synchronize()
-    plain = (time.perf_counter() - start) / 50
+    plain = mean_of_fifty(model, optimizer)
     print(f"| watch every=50, 50 steps | {many * 1e3:.1f} ms | {many / plain:.3f} of {plain * 1e3:.1f} |", flush=True)
 del model, optimizer
 torch.cuda.empty_cache()

@@ -83,6 +83,9 @@ Tensor tensor_of(std::string name, const InArray& array, const std::string& type
 NB_MODULE(_narrow, m) {
   namespace nb = nanobind;
   using namespace narrow::python;
+  // A loss that a script still has when it ends holds torch's graph, and that our objects, beyond the end of modules:
+  // no leak.
+  nb::set_leak_warnings(false);
   m.def("version", [] { return std::string(narrow::version); });
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {

@@ -434,6 +434,19 @@ def test_kahan_keeps_what_bf16_parameters_lose():
     assert run("bf16-pure-kahan") == 1 - 64 * 2.0**-10
 
 
+@pytest.mark.parametrize("name", ["bf16-amp", "fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "nvfp4"])
+def test_batches_without_rows_and_with_nan(name):
+    model = narrow.torch.emulate(nn.Sequential(nn.Linear(4, 4), nn.Conv1d(1, 2, 1)), name)
+    y = model(torch.zeros(0, 1, 4, requires_grad=True))
+    y.sum().backward()
+    assert y.shape == (0, 2, 4) and not any(p.grad.any() for p in model.parameters())
+    x = torch.ones(2, 1, 4)
+    x[0] = math.nan
+    y = model(x)
+    y.sum().backward()
+    assert y[0].isnan().all() == (name != "nvfp4") and y[1].isfinite().all()  # E2M1 has no NaN
+
+
 def test_remove_gives_the_model_back():
     torch.manual_seed(0)
     model, x = nn.Linear(8, 4), torch.randn(3, 8)

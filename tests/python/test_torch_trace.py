@@ -1,6 +1,7 @@
 """Traces of models, what compare() says of two, the first NaN or Inf, and rows that change with the batch."""
 
 import json
+import math
 import warnings
 
 import pytest
@@ -674,3 +675,19 @@ def test_the_same_on_every_device(device, tmp_path):
 def test_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_control_characters_in_names_are_inert():
+    def make():
+        model = nn.Sequential()
+        model.add_module("a\x1b[31m\n'\"\x9b", nn.Linear(2, 2))
+        return model
+
+    a, b = make(), make()
+    x = torch.full((1, 2), math.nan)
+    with pytest.warns(RuntimeWarning):
+        found = narrow.torch.first_nonfinite(a, x)
+    said = [str(found), str(narrow.torch.compare(narrow.torch.trace(a, x, backward=True), narrow.torch.trace(b, x, backward=True))),
+            str(narrow.torch.batch_invariance(a, torch.ones(4, 2)))]  # fmt: skip
+    assert all(c.isprintable() or c == "\n" for text in said for c in text)
+    assert r"a\x1b[31m\n'" in said[0] and r"a\x1b[31m\n'" in said[1]

@@ -21,7 +21,7 @@ from .._arrays import DTYPES
 from .._records import Record, Records
 from ._bits import dtype_of, is_plain, tensors_in
 from ._recorder import (Recorder, Where, check_model, counted, is_allocation, is_compiled, named, operation_name,
-                        read_arguments, results, writes)  # fmt: skip
+                        read_arguments, results, shown, writes)  # fmt: skip
 from ._trace import gradients_put_back, run
 
 LAST = 21  # records kept before the finding
@@ -84,7 +84,7 @@ class _Checker(Recorder):
         self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
         held = [("buffer", model.named_buffers()), ("parameter", model.named_parameters())]
         self._outside = {
-            p.untyped_storage()._cdata: f"{kind} {name}" for kind, some in held for name, p in some if is_plain(p)
+            p.untyped_storage()._cdata: f"{kind} {shown(name)}" for kind, some in held for name, p in some if is_plain(p)
         }
         self._arguments: dict[int, tuple[StorageWeakRef, str]] = {}
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ._precision import CARRIERS, Delayed, Factor, OperationPolicy, Precision, decoded, finished, multiply, turned_by_hadamard
+from ._recorder import shown
 
 
 class Site:
@@ -24,7 +25,7 @@ class Site:
     def __init__(self, name: str, operation: str, policy: OperationPolicy, seed: Callable[[str], int],
                  delayed: Callable[[str, Precision], Delayed], saw: Callable[..., None] | None = None,
                  narrow: bool = False) -> None:  # fmt: skip
-        self.name, self.operation, self.policy, self.narrow = name, operation, policy, narrow
+        self.name, self.operation, self.policy, self.narrow = shown(name), operation, policy, narrow
         self._seed, self._delayed, self._saw = seed, delayed, saw
 
     def dtype(self, role: str, like: Tensor) -> torch.dtype:
@@ -57,14 +58,19 @@ class Site:
         """The product in the format of the role that it becomes."""
         formats = tuple(getattr(self.policy, role).format for role in roles)
         d = multiply(self.policy.products[product], a, b, formats)
-        inside = self.policy.roles.get("arithmetic")
+        return self.finish(d, a.decode, b.decode, to, dtype, tensor, bias)
+
+    def finish(self, d: Tensor, first: Any, second: Any, to: str, dtype: torch.dtype, tensor: str = "",
+               bias: Tensor | None = None) -> Tensor:  # fmt: skip
+        """A product times what decodes its operands, plus a bias of its last dimension, in the format of a role."""
         if bias is not None:
             bias = self.round(bias.float(), "output", ".bias")
+            inside: Precision = self.policy.arithmetic
             if not inside.is_exact:
-                d = inside.round(decoded(d, a.decode, b.decode), lambda: 0)
+                d = inside.round(decoded(d, first, second), lambda: 0)
                 return self.round(inside.round(d.add_(bias), lambda: 0), to, tensor).to(dtype)
         seed = lambda: self._seed(f"{tensor}.{to}")
-        return finished(d, a.decode, b.decode, bias, getattr(self.policy, to), seed, dtype)
+        return finished(d, first, second, bias, getattr(self.policy, to), seed, dtype)
 
 
 class _Round(torch.autograd.Function):
@@ -98,14 +104,6 @@ def _bias_gradient(site: Site, g: Tensor, like: Tensor) -> Tensor:
     p: Precision = site.policy.gradients
     g = g.float() if p.scaling != "none" else site.round(g.float(), "gradients")
     return site.round(g.sum(0), "weight_gradients", ".bias").to(like.dtype)
-
-
-def _with_bias(site: Site, y: Tensor, bias: Tensor | None) -> Tensor:
-    if bias is not None:
-        inside: Precision = site.policy.arithmetic
-        y = inside.round(y, lambda: 0).add_(site.round(bias.float(), "output", ".bias"))
-        y = inside.round(y, lambda: 0)
-    return site.round(y, "output")
 
 
 class _Linear(torch.autograd.Function):
@@ -209,13 +207,13 @@ class _Convolution(torch.autograd.Function):
         ctx.site, ctx.how, ctx.has_bias, ctx.dtypes = site, how, bias is not None, (x.dtype, w.dtype)
         ctx.decodes = a.decode, b.decode
         ctx.save_for_backward(a.values, b.values, bias)
-        y = _convolve(a, b, how)
-        ctx.places = y.ndim - 2
-        if bias is not None:
-            y = _with_bias(site, y.movedim(1, -1), bias).movedim(-1, 1)
-        else:
-            y = site.round(y, "output")
-        return y.to(site.dtype("output", x))
+        stride, padding, dilation, groups = how
+        ctx.places = x.ndim - 2
+        y = torch.convolution(
+            a.values.float(), b.values.float(), None, stride, padding, dilation, False, [0] * ctx.places, groups
+        )
+        y = site.finish(y.movedim(1, -1), a.decode, b.decode, "output", site.dtype("output", x), bias=bias)
+        return y.movedim(-1, 1)
 
     @staticmethod
     @once_differentiable
@@ -231,22 +229,15 @@ class _Convolution(torch.autograd.Function):
         )
         if dx is not None:
             site.shown(w, "weights", "dgrad", Factor(w, ctx.decodes[1]))
-            dx = site.round(decoded(dx, d.decode, ctx.decodes[1]), "input_gradients").to(ctx.dtypes[0])
+            dx = site.finish(dx, d.decode, ctx.decodes[1], "input_gradients", ctx.dtypes[0])
         if dw is not None:
             site.shown(g, "gradients", "wgrad", d)
             site.shown(x, "activations", "wgrad", Factor(x, ctx.decodes[0]))
-            dw = site.round(decoded(dw, d.decode, ctx.decodes[0]), "weight_gradients").to(ctx.dtypes[1])
+            dw = site.finish(dw, d.decode, ctx.decodes[0], "weight_gradients", ctx.dtypes[1])
         db = None
         if ctx.has_bias and ctx.needs_input_grad[2]:
             db = _bias_gradient(site, g.movedim(1, -1).reshape(-1, g.shape[1]), bias)
         return dx, dw, db, None, None
-
-
-def _convolve(a: Factor, b: Factor, how: tuple) -> Tensor:
-    stride, padding, dilation, groups = how
-    places = a.values.ndim - 2
-    y = torch.convolution(a.values.float(), b.values.float(), None, stride, padding, dilation, False, [0] * places, groups)
-    return decoded(y, a.decode, b.decode)
 
 
 def _windows(x: Tensor, kernel: list[int], stride: list[int], dilation: list[int]) -> Tensor:
@@ -256,7 +247,7 @@ def _windows(x: Tensor, kernel: list[int], stride: list[int], dilation: list[int
         x = x.unfold(2 + i, dilation[i] * (kernel[i] - 1) + 1, stride[i])[..., :: dilation[i]]
     order = [0, *range(2, 2 + 2 * places), 1]
     x = x.permute(order)
-    return x.reshape(torch.Size(x.shape[: 1 + places]).numel(), -1)
+    return x.reshape(torch.Size(x.shape[: 1 + places]).numel(), torch.Size(x.shape[1 + places :]).numel())
 
 
 class _UnfoldedConvolution(torch.autograd.Function):
@@ -298,7 +289,7 @@ class _UnfoldedConvolution(torch.autograd.Function):
             up = F.pad(up, [side for pair in reversed(ends) for side in pair])
             one = [1] * len(stride)
             taps = torch.Size(ctx.kernel).numel()
-            rows = _windows(up, ctx.kernel, one, dilation).reshape(-1, taps, g.shape[1]).flip(1).flatten(1)
+            rows = _windows(up, ctx.kernel, one, dilation).unflatten(1, (taps, g.shape[1])).flip(1).flatten(1)
             turned = w.float().transpose(0, 1).movedim(1, -1).flatten(1)
             a, b = site.operand(rows, "gradients", 1, "dgrad"), site.operand(turned, "weights", 1, "dgrad")
             dx = site.multiply("dgrad", a, b, ("gradients", "weights"), "input_gradients", x.dtype)

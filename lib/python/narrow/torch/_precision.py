@@ -81,7 +81,7 @@ class Precision:
         matrix = x if dim in (-1, x.ndim - 1) else x.transpose(-1, -2)
         matrix = matrix.contiguous()
         out = torch.empty_like(matrix)
-        flat = (matrix.shape[0], -1) if matrix.ndim == 2 else (1, -1)
+        flat = matrix.shape if matrix.ndim == 2 else (1, matrix.numel())
         decode = _narrow.scale_operand(self.blocks, matrix.reshape(flat).numpy(), out.reshape(flat).numpy(), word)
         return Factor(out if dim in (-1, x.ndim - 1) else out.transpose(-1, -2), decode)
 

@@ -108,6 +108,11 @@ def is_compiled(model: torch.nn.Module) -> bool:
     )
 
 
+def shown(name: str) -> str:
+    """A name as sentences hold it: control characters in it are inert."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
@@ -126,8 +131,8 @@ class Recorder(TorchDispatchMode):
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.names = {id(m): name.replace("_orig_mod.", "") for name, m in model.named_modules()}
-        self.parameters = {id(p): name for name, p in model.named_parameters()}
+        self.names = {id(m): shown(name.replace("_orig_mod.", "")) for name, m in model.named_modules()}
+        self.parameters = {id(p): shown(name) for name, p in model.named_parameters()}
         self.is_busy, self._is_optimizing = False, False
         self._stacks: dict[int, list[_Frame]] = defaultdict(list)
         self._calls: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from .._records import Record, Records
 from .._tensors import load, save
 from ._bits import Numbers, as_matrix, fetch, is_plain, sample, tensors_in
 from ._recorder import (Recorder, Where, check_model, counted, is_allocation, is_compiled, operation_name,
-                        read_arguments, results)  # fmt: skip
+                        read_arguments, results, shown)  # fmt: skip
 
 _KEEP = (False, "sample", "all")
 _NOTED = (bool, int, float, complex, str, torch.dtype, type(None))
@@ -202,7 +202,7 @@ def run(model: torch.nn.Module, inputs: Any, backward: Any) -> Any:
 def traced(t: Tracer, inputs: Any, backward: Any = False) -> Trace:
     """What a tracer sees of one run."""
     model = t.model
-    parameters = {name: t.numbered([p])[0] for name, p in [*model.named_parameters(), *model.named_buffers()]}
+    parameters = {shown(name): t.numbered([p])[0] for name, p in [*model.named_parameters(), *model.named_buffers()]}
     compiled = is_compiled(model)
     with gradients_put_back(model, inputs) if backward else contextlib.nullcontext():
         if compiled:
@@ -215,7 +215,7 @@ def traced(t: Tracer, inputs: Any, backward: Any = False) -> Trace:
                 run(model, inputs, backward)
         for name, p in model.named_parameters() if backward else ():
             if p.grad is not None:
-                t.add("gradient", Where("backward", name.replace("_orig_mod.", ""), 0, ""), "gradient", [], [p.grad])
+                t.add("gradient", Where("backward", shown(name.replace("_orig_mod.", "")), 0, ""), "gradient", [], [p.grad])
     records = t.finish()
     notes = ["the model is compiled: only its outputs and gradients are seen"] if compiled else []
     hashes = {name.replace("_orig_mod.", ""): entry["hash"] for name, entry in parameters.items()}

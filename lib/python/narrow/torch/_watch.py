@@ -18,6 +18,7 @@ import torch
 from .. import _narrow
 from .._arrays import plan
 from ._attention import scores, show_attention
+from ._recorder import shown
 from ._run_folder import RunFolder, number
 from ._tallies import Later, Tallies
 from ._tensorboard import Board
@@ -228,7 +229,7 @@ class Watch:
         """Once for a topic."""
         if topic not in self._said:
             self._said.add(topic)
-            warnings.warn(f"watch: {sentence}", stacklevel=3)
+            warnings.warn(f"watch: {shown(sentence)}", stacklevel=3)
 
     def _see_output(self, name: str, module: Any, arguments: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not self._counts():
