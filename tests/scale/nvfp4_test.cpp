@@ -1,5 +1,5 @@
-// NVFP4's two levels. Sources: TransformerEngine common/cast/nvfp4/core_nvfp4.cuh and dequantize_nvfp4.cuh; torchao
-// mx_formats/nvfp4_tensor.py.
+// NVFP4's two levels. Sources: TransformerEngine common/cast/nvfp4/core_nvfp4.cuh, dequantize_nvfp4.cuh and
+// quantize_4over6_nvfp4.cuh; torchao mx_formats/nvfp4_tensor.py.
 #include <doctest/doctest.h>
 
 #include "block_oracle.hpp"
@@ -147,6 +147,82 @@ TEST_CASE("scale: NVFP4 of both systems equals their formulas step by step") {
     }
   }
   wrong.require_none("NVFP4");
+}
+
+// Four over six, with blocks of so many rows of 16: the operations in the order of the kernel, whose 16 threads have a
+// row each and add their sums as a warp does.
+TEST_CASE("scale: NVFP4 with the better of two scales equals its formulas step by step") {
+  test::Mismatches wrong;
+  std::size_t fours = 0, blocks = 0;
+  for (std::uint64_t t = 0; t < test::scaled(80); ++t)
+    for (const char* name : {"nvfp4:te_4over6", "nvfp4:te_4over6_mse", "nvfp4_16x16:te_4over6"}) {
+      const BlockFormat f = narrow::require_block_format(name);
+      const bool squares = std::string_view(name).ends_with("mse");
+      const std::size_t rows = t % 3 == 0 ? 32 : 19, cols = 48, high = f.block_rows;
+      std::vector<float> x(rows * cols);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::uint64_t r = test::mix(t * 10000 + i);
+        x[i] = std::ldexp(static_cast<float>(static_cast<std::int32_t>(r >> 32) >> (r % 5)),
+                          static_cast<int>(t % 90) - 70);
+        if (t % 7 == 3) x[i] = static_cast<float>(static_cast<int>(r % 49) - 24) * 0.25f;
+        if (t % 11 == 5 && i % cols < 16) x[i] = 0;
+        if (t % 17 == 6 && r % 300 == 0) x[i] = std::nanf("");
+        if (t % 19 == 7 && r % 600 == 0) x[i] = -test::float_inf;
+      }
+      float amax = 0;
+      for (const float v : x) amax = std::fmax(amax, std::fabs(v));
+      float s_enc = std::fmin(256.0f * 6.0f / amax, float_max);
+      if (amax == 0 || s_enc == 0) s_enc = 1;
+      const Quantised q = narrow::quantise(x, rows, cols, f, 2);
+      std::vector<std::uint8_t> plain_codes(x.size());
+      std::vector<float> plain_scales(q.scales.size());
+      narrow::quantise_plainly(x, rows, cols, f, narrow::tensor_amax(x, f), plain_codes, plain_scales);
+      if (plain_codes != q.codes || plain_scales != q.scales)
+        wrong.add([&] { return "the plain definition of " + std::to_string(t); });
+      const std::vector<float> values = narrow::dequantise(q);
+      for (std::size_t top = 0; top < rows; top += high)
+        for (std::size_t left = 0; left < cols; left += 16) {
+          const std::size_t below = std::min(top + high, rows);
+          float largest = 0;
+          for (std::size_t r = top; r < below; ++r)
+            for (std::size_t c = left; c < left + 16; ++c) largest = std::fmax(largest, std::fabs(x[r * cols + c]));
+          float scale[2], factor[2], error[2];
+          for (const int which : {0, 1}) {
+            scale[which] = e4m3(std::fmin(largest / 6.0f * s_enc * (which == 0 ? 1.0f : 1.5f), 448.0f));
+            factor[which] = std::fmin(1.0f / (scale[which] * (1.0f / s_enc)), float_max);
+            std::vector<float> sums(16);
+            for (std::size_t r = top; r < below; ++r)
+              for (std::size_t c = left; c < left + 16; ++c) {
+                const float v = x[r * cols + c];
+                const float back =
+                    code_value(std::isnan(v) ? 7 : e2m1(v * factor[which])) * scale[which] * amax / 1536.0f;
+                sums[r - top] += squares ? (back - v) * (back - v) : std::fabs(back - v);
+              }
+            for (const std::size_t half : {8, 4, 2, 1})
+              for (std::size_t r = 0; r < half; ++r) sums[r] += sums[r + half];
+            error[which] = sums[0];
+          }
+          const int better = error[1] < error[0] ? 1 : 0;
+          ++blocks, fours += static_cast<std::size_t>(better);
+          bool same = q.scales[top / high * 3 + left / 16] == scale[better];
+          for (std::size_t r = top; r < below; ++r)
+            for (std::size_t c = left; c < left + 16; ++c) {
+              const std::uint8_t code = std::isnan(x[r * cols + c]) ? 7 : e2m1(x[r * cols + c] * factor[better]);
+              const float value = code_value(code) * (scale[better] * amax * (1.0f / 1536.0f));
+              same = same && q.codes[r * cols + c] == code &&
+                     (std::isnan(value) ? std::isnan(values[r * cols + c])
+                                        : test::bits(values[r * cols + c]) == test::bits(value));
+            }
+          if (!same)
+            wrong.add([&] {
+              return std::string(name) + " tensor " + std::to_string(t) + " block at " + std::to_string(top) + ", " +
+                     std::to_string(left);
+            });
+        }
+    }
+  wrong.require_none("four over six");
+  CHECK(fours * 10 > blocks);  // both are taken
+  CHECK(fours * 10 < blocks * 9);
 }
 
 TEST_CASE("scale: NVFP4's tensor scale is one for amax zero and Inf and stays finite for tiny ones") {

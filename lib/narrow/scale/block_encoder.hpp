@@ -52,6 +52,14 @@ inline float amax_of(const float* x, std::size_t n, ScaleRule rule) {
   return top <= inf_word ? std::bit_cast<float>(top) : block_amax_of({x, n}, rule);
 }
 
+// What each code of the element format is worth.
+inline std::array<float, 256> element_values(const Format& element) {
+  std::array<float, 256> values{};
+  for (std::size_t c = 0; c < values.size(); ++c)
+    values[c] = static_cast<float>(decode(c & element.code_mask(), element));
+  return values;
+}
+
 // What one call needs besides the data.
 class BlockEncoder {
  public:
@@ -63,7 +71,8 @@ class BlockEncoder {
         kernel_(array_kernels().cast_codes8(job_)),
         scale_job_{f.scale, saturating, 0, value_plan(f.scale, saturating), 0},
         scale_kernel_(array_kernels().cast_values(scale_job_)),
-        clamps_(f.element.twos_complement || f.has_tensor_scale()) {}
+        clamps_(f.element.twos_complement || f.has_tensor_scale()),
+        values_(tries_two_scales(f.rule) ? element_values(f.element) : std::array<float, 256>{}) {}
 
   const BlockFormat& format() const { return scaling_.format; }
   const TensorScale& tensor() const { return scaling_.tensor; }
@@ -78,7 +87,7 @@ class BlockEncoder {
       amax = here <= amax ? amax : here;  // a NaN stays once it is there: it compares false
       if (std::isnan(amax)) break;
     }
-    return scaling_(amax);
+    return tries_two_scales(format().rule) ? better_of_two(data, g, b, amax) : scaling_(amax);
   }
 
   // The scales of many blocks from their amaxes, as scaling_ gives them one by one. The rules that are used most have
@@ -100,10 +109,11 @@ class BlockEncoder {
     }
   }
 
-  // out[i] = what is cast to the element format, as scaled_element, for blocks side by side. NVFP4 is clamped too, as its saturating cast would
-  // do by itself: a block with the scale 0 is multiplied by the largest float, and Inf would leave the lanes of the
-  // kernel.
-  void scale_into(const float* x, std::size_t blocks, std::size_t size, const float* factors, float* out) const noexcept {
+  // out[i] = what is cast to the element format, as scaled_element, for blocks side by side. NVFP4 is clamped too, as
+  // its saturating cast would do by itself: a block with the scale 0 is multiplied by the largest float, and Inf would
+  // leave the lanes of the kernel.
+  void scale_into(const float* x, std::size_t blocks, std::size_t size, const float* factors,
+                  float* out) const noexcept {
     if (clamps_) return array_kernels().scale_clamped(x, blocks, size, factors, scaling_.element.largest, out);
     for (std::size_t b = 0; b < blocks; ++b)
       for (std::size_t i = b * size; i < (b + 1) * size; ++i) out[i] = x[i] * factors[b];
@@ -126,7 +136,8 @@ class BlockEncoder {
     bool finite = true;
     for (std::size_t b = 0; b < blocks; ++b) finite = finite && factors[b] <= float_max;
     if (!finite) return false;
-    const std::size_t n = blocks * Size, done = (Size == 16 ? kernels.cast_scaled16 : kernels.cast_scaled32)(x, factors.data(), n, codes, job_.plan);
+    const std::size_t n = blocks * Size, done = (Size == 16 ? kernels.cast_scaled16 : kernels.cast_scaled32)(
+                                             x, factors.data(), n, codes, job_.plan);
     for (std::size_t i = done; i < n; ++i)
       codes[i] = static_cast<std::uint8_t>(narrow::encode(x[i] * factors[i / Size], job_.format, job_.cast));
     return true;
@@ -147,6 +158,22 @@ class BlockEncoder {
   }
 
  private:
+  BlockScale better_of_two(const float* data, const Grid& g, std::size_t b, float amax) const {
+    FourOverSix both = scaling_.two_scales(amax);
+    for (std::size_t r = 0; r < g.height(b); ++r) {
+      const float* x = data + (g.top(b) + r) * g.cols + g.left(b);
+      for (int which = 0; which < 2; ++which) {
+        std::array<float, 16> scaled;
+        std::array<std::uint8_t, 16> codes;
+        scale_into(x, 1, g.width(b), &both.scales[which].encode, scaled.data());
+        cast(scaled.data(), g.width(b), codes.data());
+        for (std::size_t i = 0; i < g.width(b); ++i)
+          both.add(which, r, x[i], values_[codes[i]], tensor(), format().rule);
+      }
+    }
+    return both.better();
+  }
+
   static constexpr Cast saturating{.overflow = Overflow::saturate};
 
   template <ScaleRule Rule>
@@ -186,14 +213,7 @@ class BlockEncoder {
   CastJob scale_job_;
   CastKernel<float> scale_kernel_;
   bool clamps_;
+  std::array<float, 256> values_;  // of the codes, where errors are compared
 };
-
-// What each code of the element format is worth.
-inline std::array<float, 256> element_values(const Format& element) {
-  std::array<float, 256> values{};
-  for (std::size_t c = 0; c < values.size(); ++c)
-    values[c] = static_cast<float>(decode(c & element.code_mask(), element));
-  return values;
-}
 
 }  // namespace narrow::detail

@@ -19,22 +19,22 @@ namespace narrow {
 // The level above the blocks, from the largest magnitude of the whole tensor. Only NVFP4 has one.
 struct TensorScale {
   float amax = 0;
-  float encode = 1;  // te: S = 2688 / amax; torchao: 1 / T
+  float encode = 1;  // te: S = 2688 / amax, or 1536 / amax; torchao: 1 / T
   float stored = 1;  // what is kept beside the blocks: te: amax itself; torchao: T = amax / 2688
 };
 
-// The largest scale times the largest element.
-inline constexpr float nvfp4_range = 448.0f * 6.0f;
+// The largest scale times the largest element; four over six leaves room for a scale that is half as large again.
+constexpr float nvfp4_range(ScaleRule rule) noexcept { return (tries_two_scales(rule) ? 256.0f : 448.0f) * 6.0f; }
 
 // The factor of a whole tensor, where the format has one.
 constexpr TensorScale tensor_scale(float amax, const BlockFormat& f) {
   TensorScale t{amax};
-  if (f.rule == ScaleRule::te_nvfp4) {
+  if (keeps_amax(f.rule)) {
     t.stored = amax;
-    t.encode = std::fmin(nvfp4_range / amax, detail::float_max);
+    t.encode = std::fmin(nvfp4_range(f.rule) / amax, detail::float_max);
     if (amax == 0 || t.encode == 0) t.encode = 1;
   } else if (f.rule == ScaleRule::torchao_nvfp4) {
-    t.stored = amax / nvfp4_range;  // 0 for a tensor of zeros: its block scales are 0 / 0
+    t.stored = amax / nvfp4_range(f.rule);  // 0 for a tensor of zeros: its block scales are 0 / 0
     t.encode = 1 / t.stored;
   }
   return t;
@@ -43,9 +43,9 @@ constexpr TensorScale tensor_scale(float amax, const BlockFormat& f) {
 // What files hold beside the blocks: a value is code * (scale * factor). Where te clamps S, or takes 1 for want of one,
 // amax / 2688 is not its inverse.
 inline float file_factor(const TensorScale& t, const BlockFormat& f) noexcept {
-  if (f.rule != ScaleRule::te_nvfp4) return t.stored;
+  if (!keeps_amax(f.rule)) return t.stored;
   if (t.amax == 0 || std::isinf(t.amax)) return 1 / t.encode;
-  return t.encode == detail::float_max ? 1 / t.encode : t.amax / nvfp4_range;
+  return t.encode == detail::float_max ? 1 / t.encode : t.amax / nvfp4_range(f.rule);
 }
 
 // The scale of a block, both ways round.
@@ -56,7 +56,7 @@ struct BlockScale {
 
 // Stored times this decodes an element. te: ((s * amax) * (1 / 2688)), not the inverse of S; torchao: T * s.
 constexpr float decode_factor(float stored, const TensorScale& t, const BlockFormat& f) noexcept {
-  if (f.rule == ScaleRule::te_nvfp4) return stored * t.amax * (1 / nvfp4_range);
+  if (keeps_amax(f.rule)) return stored * t.amax * (1 / nvfp4_range(f.rule));
   if (f.rule == ScaleRule::torchao_nvfp4) return t.stored * stored;
   return stored;
 }
@@ -66,6 +66,13 @@ namespace detail {
 constexpr BlockScale nvfp4_te(float amax, const TensorScale& t) {
   constexpr Cast saturating{.overflow = Overflow::saturate};
   const float s = round_to(amax * (t.encode * (1 / 6.0f)), "e4m3"_fmt, saturating);
+  return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
+}
+
+// The scale by which amax becomes 6 (expansion 1) or 4 (expansion 1.5).
+constexpr BlockScale nvfp4_4over6(float amax, float expansion, const TensorScale& t) {
+  constexpr Cast saturating{.overflow = Overflow::saturate};
+  const float s = round_to(amax / 6.0f * t.encode * expansion, "e4m3"_fmt, saturating);
   return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
 }
 
@@ -82,6 +89,26 @@ constexpr BlockScale from_decode(float decode) { return {decode, 1 / decode}; }
 
 }  // namespace detail
 
+// The errors of a block's rows under two scales. Within a row they are added from left to right, rows as a tree:
+//   ((0 + 8) + (4 + 12)) + ((2 + 10) + (6 + 14)) + ...
+struct FourOverSix {
+  static constexpr std::size_t most_rows = 16;
+  BlockScale scales[2];  // to 6, to 4
+  float errors[2][most_rows] = {};
+
+  // Adds what an element x has become under one of them.
+  constexpr void add(int which, std::size_t row, float x, float element, const TensorScale& t, ScaleRule rule) {
+    const float value = element * scales[which].stored * t.amax / nvfp4_range(rule), error = value - x;
+    errors[which][row] += rule == ScaleRule::te_4over6_mse ? error * error : error < 0 ? -error : error;
+  }
+  // The better one; the first where they are equal, or a NaN is among them.
+  constexpr const BlockScale& better() {
+    for (std::size_t n = most_rows / 2; n > 0; n /= 2)
+      for (std::size_t r = 0; r < n; ++r) errors[0][r] += errors[0][r + n], errors[1][r] += errors[1][r + n];
+    return scales[errors[1][0] < errors[0][0] ? 1 : 0];
+  }
+};
+
 // How the blocks of one tensor get their scales. amax: of the block as block_amax_of takes it.
 struct BlockScaling {
   BlockFormat format;
@@ -90,6 +117,11 @@ struct BlockScaling {
 
   BlockScaling(const BlockFormat& f, const TensorScale& t) : format(f), tensor(t), element(f.element) {}
 
+  constexpr FourOverSix two_scales(float amax) const {
+    return {{detail::nvfp4_4over6(amax, 1, tensor), detail::nvfp4_4over6(amax, 1.5f, tensor)}};
+  }
+
+  // Of the rules that follow from amax alone.
   constexpr BlockScale operator()(float amax) const {
     switch (format.rule) {
       case ScaleRule::te_nvfp4: return detail::nvfp4_te(amax, tensor);

@@ -112,7 +112,7 @@ void quantise_into(std::span<const float> data, std::size_t rows, std::size_t co
     return;
   }
   const std::size_t blocks_a_part = std::max<std::size_t>(1, part_size / (g.block_rows * g.block_cols));
-  const bool in_runs = g.block_rows == 1 && g.block_cols <= encoder_buffer;
+  const bool in_runs = g.block_rows == 1 && g.block_cols <= encoder_buffer && !tries_two_scales(format.rule);
   parallel_parts(g.blocks(), blocks_a_part, threads, [&](std::size_t begin, std::size_t end) {
     EncoderBuffer buffer;
     if (!in_runs) {
@@ -228,7 +228,17 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
       for (std::size_t c = g.left(b); c < g.left(b) + g.width(b); ++c) block.push_back(r * cols + c);
     for (const std::size_t i : block) values.push_back(data[i]);
     const float block_amax = format.block_rows == 0 ? amax : block_amax_of(values, format.rule);
-    const BlockScale s = scaling(block_amax);
+    BlockScale s = scaling(block_amax);
+    if (tries_two_scales(format.rule)) {
+      FourOverSix both = scaling.two_scales(block_amax);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        for (int which = 0; which < 2; ++which) {
+          const float element =
+              round_to(scaled_element(values[i], both.scales[which].encode, format), format.element, cast);
+          both.add(which, i / g.width(b), values[i], element, scaling.tensor, format.rule);
+        }
+      s = both.better();
+    }
     scales[b] = s.stored;
     for (const std::size_t i : block)
       codes[i] = static_cast<std::uint8_t>(encode(scaled_element(data[i], s.encode, format), format.element, cast));

@@ -19,6 +19,8 @@ enum class ScaleRule : std::uint8_t {
   deepgemm,
   // E4M3 scales below an FP32 scale of the tensor
   te_nvfp4,
+  te_4over6,
+  te_4over6_mse,
   torchao_nvfp4,
   // FP32 scales
   te_current,
@@ -62,6 +64,11 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
      "DeepGEMM deep_gemm/utils/math.py (54e2261)"},
     {ScaleRule::te_nvfp4, "te_nvfp4", "te", ScaleKind::e4m3, "E4M3(amax * (S / 6)), S = 2688 / amax of the tensor",
      "TransformerEngine common/cast/nvfp4/core_nvfp4.cuh"},
+    {ScaleRule::te_4over6, "te_4over6", "4over6", ScaleKind::e4m3,
+     "E4M3(amax / 6 * S) or E4M3(1.5 * that), S = 1536 / amax of the tensor: the smaller sum of |errors|",
+     "TransformerEngine common/cast/nvfp4/quantize_4over6_nvfp4.cuh"},
+    {ScaleRule::te_4over6_mse, "te_4over6_mse", "", ScaleKind::e4m3, "the same by the smaller sum of squared errors",
+     "the same, nvfp4_4over6_err_mode MSE"},
     {ScaleRule::torchao_nvfp4, "torchao_nvfp4", "torchao", ScaleKind::e4m3,
      "E4M3(clamp(amax / 6 / T, 2^-6, 448)), T = amax of the tensor / 2688", "torchao mx_formats/nvfp4_tensor.py"},
     {ScaleRule::te_current, "te_current", "", ScaleKind::fp32, "max / amax; 1 for amax 0, Inf, NaN",
@@ -90,6 +97,8 @@ constexpr bool takes_nan(ScaleRule rule) noexcept {
   switch (rule) {
     case ScaleRule::cuda_round_up:
     case ScaleRule::te_nvfp4:
+    case ScaleRule::te_4over6:
+    case ScaleRule::te_4over6_mse:
     case ScaleRule::te_current:
     case ScaleRule::te_current_pow2:
     case ScaleRule::te_block:
@@ -97,5 +106,12 @@ constexpr bool takes_nan(ScaleRule rule) noexcept {
     default: return true;
   }
 }
+
+// Whether the largest element of a block becomes 4 or 6, whichever errs less over the block ("four over six").
+constexpr bool tries_two_scales(ScaleRule rule) noexcept {
+  return rule == ScaleRule::te_4over6 || rule == ScaleRule::te_4over6_mse;
+}
+// Whether the amax of the tensor itself is kept beside the blocks, and not a factor.
+constexpr bool keeps_amax(ScaleRule rule) noexcept { return rule == ScaleRule::te_nvfp4 || tries_two_scales(rule); }
 
 }  // namespace narrow

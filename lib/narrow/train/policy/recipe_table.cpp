@@ -49,6 +49,16 @@ Policy nvfp4() {
   return policy;
 }
 
+// Four over six for weights and activations, as Transformer Engine has it: without the transform.
+Policy nvfp4_4over6() {
+  Policy policy = nvfp4();
+  for (const Operation o : {Operation::linear, Operation::convolution}) {
+    for (Precision* p : {&policy[o].weights, &policy[o].activations}) p->rule = ScaleRule::te_4over6;
+    policy[o].wgrad.hadamard = false;
+  }
+  return policy;
+}
+
 Policy stochastic() {
   Policy policy = pure(bf16);
   policy.training.parameters.cast.rounding = Rounding::stochastic;
@@ -107,6 +117,8 @@ constexpr RecipeRow rows[] = {
     {"fp8-block", "E4M3 linears, scales of 1x128 runs and 128x128 tiles", block, "none"},
     {"mxfp8", "E4M3 linears, power-of-two scales of runs of 32", [] { return same(e4m3, Scaling::mx); }, "none"},
     {"nvfp4", "E2M1 linears, 16x16 weights, stochastic gradients, random Hadamard transform", nvfp4, "none"},
+    {"nvfp4-4over6", "the same without the transform, weights and activations with the better of two scales",
+     nvfp4_4over6, "none"},
     {"nvfp4-plain", "the same in runs of 16 alone: to nearest, without the transform",
      [] { return same("e2m1"_fmt, Scaling::nvfp4); }, "none"},
     {"fp8-noscale", "FP8 linears without scales: gradients vanish", [] { return hybrid(Scaling::none); }, "none"},
