@@ -153,13 +153,25 @@ std::size_t tally_bytes(const Tally& tally) {
 
 bool has_statistics(const Plan& plan) { return has_device_statistics(plan.to); }
 
-// Adds data to the records of a tally with these formats, when the stream comes to it: nothing waits.
-void tally_at(const Tally& tally, Address x, std::size_t count, Address records, int device, Address stream) {
+// Whether a tally takes such numbers as they lie; others are decoded first.
+bool tallies_codes(const Plan& numbers) {
+  return numbers.to.format.width() <= 16 && has_device_tally(numbers.to.format);
+}
+
+// Adds data to the records of a tally with these formats, when the stream comes to it: nothing waits. numbers: what
+// they are, if not floats.
+void tally_at(const Tally& tally, Address x, const Plan* numbers, std::size_t count, Address records, int device,
+              Address stream) {
   const Call call(device);
+  std::vector<FormatCast> to;
+  for (const Plan& plan : tally.plans) to.push_back(plan.to);
+  auto* histogram = at<DeviceHistogram>(records);
+  auto* statistics = at<DeviceStatistics>(records + sizeof(DeviceHistogram));
   const GpuStream s = stream_at(stream);
-  histogram_on_device(at<const float>(x), count, at<DeviceHistogram>(records), s);
-  auto* to = at<DeviceStatistics>(records + sizeof(DeviceHistogram));
-  for (const Plan& plan : tally.plans) statistics_on_device(at<const float>(x), count, plan.to, to++, s);
+  if (numbers == nullptr) return tally_on_device(at<const float>(x), count, to, histogram, statistics, s);
+  const Format& f = numbers->to.format;
+  if (f.width() <= 8) tally_on_device(at<const std::uint8_t>(x), f, count, to, histogram, statistics, s);
+  else tally_on_device(at<const std::uint16_t>(x), f, count, to, histogram, statistics, s);
 }
 
 // Adds such records, copied to the host.
@@ -193,16 +205,12 @@ bool matmul_at(const std::string& name, const std::string& plan_words, const std
   return true;
 }
 
-void scale_operand_at(const OperandScaling& scaling, Address in, Address out, int bytes, std::size_t rows,
+void scale_operand_at(const OperandScaling& scaling, Address in, int words, Address out, int bytes, std::size_t rows,
                       std::size_t cols, bool over_rows, std::optional<std::uint64_t> seed, Address decode, int device,
                       Address stream) {
   const Call call(device);
-  const auto run = [&]<class Out>(Out* to) {
-    scale_operand_on_device(at<const float>(in), to, rows, cols, scaling.format, over_rows, seed, at<float>(decode),
-                            stream_at(stream));
-  };
-  if (bytes == 2) run(at<std::uint16_t>(out));
-  else run(at<float>(out));
+  scale_operand_on_device(at<const void>(in), static_cast<ProductWords>(words), at<void>(out), bytes == 2, rows, cols,
+                          scaling.format, over_rows, seed, at<float>(decode), stream_at(stream));
 }
 
 void turn_rows_at(Address x, std::size_t rows, std::size_t cols, int device, Address stream) {
@@ -231,16 +239,18 @@ void bind_device(nb::module_& m) {
   device.def("histogram", &histogram_at);
   device.def("tally_bytes", &tally_bytes);
   device.def("has_statistics", &has_statistics);
-  device.def("tally", &tally_at);
+  device.def("tallies_codes", &tallies_codes);
+  device.def("tally", &tally_at, nb::arg("tally"), nb::arg("x"), nb::arg("numbers").none(), nb::arg("count"),
+             nb::arg("records"), nb::arg("device"), nb::arg("stream"));
   device.def("read_tally", &read_tally);
   device.def("matmul", &matmul_at);
   device.def("turn_by_hadamard", &turn_rows_at);
   device.def("finish_product", &finish_product_at, nb::arg("d"), nb::arg("out"), nb::arg("words"), nb::arg("rows"),
              nb::arg("cols"), nb::arg("first"), nb::arg("second"), nb::arg("bias"), nb::arg("plan").none(),
              nb::arg("device"), nb::arg("stream"));
-  device.def("scale_operand", &scale_operand_at, nb::arg("scaling"), nb::arg("x"), nb::arg("out"), nb::arg("bytes"),
-             nb::arg("rows"), nb::arg("cols"), nb::arg("over_rows"), nb::arg("seed").none(), nb::arg("decode"),
-             nb::arg("device"), nb::arg("stream"));
+  device.def("scale_operand", &scale_operand_at, nb::arg("scaling"), nb::arg("x"), nb::arg("words"), nb::arg("out"),
+             nb::arg("bytes"), nb::arg("rows"), nb::arg("cols"), nb::arg("over_rows"), nb::arg("seed").none(),
+             nb::arg("decode"), nb::arg("device"), nb::arg("stream"));
 }
 
 }  // namespace narrow::python

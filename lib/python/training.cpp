@@ -40,6 +40,8 @@ bool fits_bf16(const OperandScaling& s) {
   if (f.block_rows == 0 || f.scale == "e8m0"_fmt) return true;
   switch (f.rule) {
     case ScaleRule::te_nvfp4:
+    case ScaleRule::te_4over6:
+    case ScaleRule::te_4over6_mse:
     case ScaleRule::torchao_nvfp4: return f.element.mantissa_bits <= 3;
     case ScaleRule::te_block:
     case ScaleRule::te_current_pow2:

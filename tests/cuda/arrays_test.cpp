@@ -29,6 +29,63 @@ constexpr narrow::Cast casts[] = {{},
                                   {.subnormals = narrow::Subnormals::flush_results},
                                   {.rounding = narrow::Rounding::stochastic, .random_bits = 16}};
 
+// Sums are rounded in another order on the device, in float over sixteen elements.
+constexpr double sum_tolerance = 1e-5;
+bool is_close(double a, double b) { return std::abs(a - b) <= sum_tolerance * std::abs(b); }
+
+void check_statistics(const narrow::Statistics& got, const narrow::InputStatistics& in,
+                      const narrow::FormatStatistics& w) {
+  const auto& g = got.formats[0];
+  CHECK(got.input.count == in.count);
+  CHECK(got.input.zeros == in.zeros);
+  CHECK(got.input.nan == in.nan);
+  CHECK(got.input.inf == in.inf);
+  CHECK(got.input.amax == in.amax);
+  CHECK(got.input.min_nonzero == in.min_nonzero);
+  CHECK(g.underflow == w.underflow);
+  CHECK(g.subnormal == w.subnormal);
+  CHECK(g.overflow == w.overflow);
+  CHECK(g.saturated == w.saturated);
+  CHECK(g.compared == w.compared);
+  CHECK(is_close(g.squared_error, w.squared_error));
+  CHECK(is_close(g.signal, w.signal));
+  CHECK(is_close(g.max_relative_error, w.max_relative_error));
+}
+
+void check_histogram(const narrow::ExponentHistogram& got, const narrow::ExponentHistogram& want) {
+  const auto same = [](const narrow::SignCounts& a, const narrow::SignCounts& b) {
+    return a.negative == b.negative && a.positive == b.positive;
+  };
+  CHECK(same(got.zero, want.zero));
+  CHECK(same(got.subnormal, want.subnormal));
+  CHECK(same(got.inf, want.inf));
+  CHECK(same(got.nan, want.nan));
+  for (int e = narrow::ExponentHistogram::min_exponent; e <= narrow::ExponentHistogram::max_exponent; ++e)
+    CHECK(same(got.binade(e), want.binade(e)));
+}
+
+// As many formats as make one pass, fewer and more. add: puts the pass over the values on the device.
+template <class Add>
+void check_tally(std::span<const float> values, const Add& add) {
+  const narrow::Cast saturate{.overflow = narrow::Overflow::saturate}, cut{.rounding = narrow::Rounding::toward_zero};
+  const auto format = [](const char* name) { return *narrow::find_format(name); };
+  const narrow::FormatCast all[] = {{format("fp16"), {}},
+                                    {format("e4m3"), saturate},
+                                    {format("bf16"), cut},
+                                    {format("e5m2"), {}},
+                                    {format("e2m1"), cut}};
+  for (const std::size_t formats : {0, 1, 3, 5}) {
+    const std::span to(all, formats);
+    CAPTURE(formats);
+    test::OnDevice<narrow::DeviceHistogram> histogram(1);
+    test::OnDevice<narrow::DeviceStatistics> out(5);
+    add(to, histogram.data(), out.data());
+    check_histogram(histogram.host()[0].host(), narrow::exponent_histogram(values));
+    const narrow::Statistics want = narrow::statistics(values, to);
+    for (std::size_t i = 0; i < formats; ++i) check_statistics(out.host()[i].host(), want.input, want.formats[i]);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("cuda: casts on the device give the bits of the host for every format and cast") {
@@ -73,8 +130,6 @@ TEST_CASE("cuda: statistics on the device count what the host counts") {
   if (!test::has_device()) return;
   const std::vector<float> x = inputs();
   const test::OnDevice<float> in(x);
-  // Sums are rounded in another order on the device, in float over sixteen elements.
-  constexpr double sum_tolerance = 1e-5;
   for (const char* name : {"fp16", "bf16", "tf32", "e4m3", "e5m2", "e2m1"})
     for (const narrow::Cast& cast : {casts[0], casts[1], casts[2]}) {
       const narrow::FormatCast to{*narrow::find_format(name), cast};
@@ -82,23 +137,7 @@ TEST_CASE("cuda: statistics on the device count what the host counts") {
       const narrow::Statistics want = narrow::statistics(x, std::span(&to, 1));
       test::OnDevice<narrow::DeviceStatistics> out(1);
       narrow::statistics_on_device(in.data(), x.size(), to, out.data(), nullptr);
-      const narrow::Statistics got = out.host()[0].host();
-      const auto& w = want.formats[0];
-      const auto& g = got.formats[0];
-      CHECK(got.input.count == want.input.count);
-      CHECK(got.input.zeros == want.input.zeros);
-      CHECK(got.input.nan == want.input.nan);
-      CHECK(got.input.inf == want.input.inf);
-      CHECK(got.input.amax == want.input.amax);
-      CHECK(got.input.min_nonzero == want.input.min_nonzero);
-      CHECK(g.underflow == w.underflow);
-      CHECK(g.subnormal == w.subnormal);
-      CHECK(g.overflow == w.overflow);
-      CHECK(g.saturated == w.saturated);
-      CHECK(g.compared == w.compared);
-      CHECK(std::abs(g.squared_error - w.squared_error) <= sum_tolerance * w.squared_error);
-      CHECK(std::abs(g.signal - w.signal) <= sum_tolerance * w.signal);
-      CHECK(std::abs(g.max_relative_error - w.max_relative_error) <= sum_tolerance * w.max_relative_error);
+      check_statistics(out.host()[0].host(), want.input, want.formats[0]);
     }
 }
 
@@ -108,14 +147,35 @@ TEST_CASE("cuda: the histogram on the device is that of the host") {
   const test::OnDevice<float> in(x);
   test::OnDevice<narrow::DeviceHistogram> out(1);
   narrow::histogram_on_device(in.data(), x.size(), out.data(), nullptr);
-  const narrow::ExponentHistogram got = out.host()[0].host(), want = narrow::exponent_histogram(x);
-  const auto same = [](const narrow::SignCounts& a, const narrow::SignCounts& b) {
-    return a.negative == b.negative && a.positive == b.positive;
-  };
-  CHECK(same(got.zero, want.zero));
-  CHECK(same(got.subnormal, want.subnormal));
-  CHECK(same(got.inf, want.inf));
-  CHECK(same(got.nan, want.nan));
-  for (int e = narrow::ExponentHistogram::min_exponent; e <= narrow::ExponentHistogram::max_exponent; ++e)
-    CHECK(same(got.binade(e), want.binade(e)));
+  check_histogram(out.host()[0].host(), narrow::exponent_histogram(x));
+}
+
+TEST_CASE("cuda: one pass for both counts what the host counts, of floats and of codes") {
+  if (!test::has_device()) return;
+  const std::vector<float> x = inputs();
+  const test::OnDevice<float> in(x);
+  // No whole tile, one, many and a rest; from an address that vectors cannot start at.
+  for (const std::size_t first : {0, 1})
+    for (const std::size_t count : {std::size_t{0}, std::size_t{4095}, std::size_t{4096}, x.size() - 1}) {
+      CAPTURE(first);
+      CAPTURE(count);
+      check_tally(std::span(x).subspan(first, count), [&](auto to, auto* histogram, auto* out) {
+        narrow::tally_on_device(in.data() + first, count, to, histogram, out, nullptr);
+      });
+      for (const char* name : {"bf16", "fp16", "e4m3", "e5m2"}) {
+        CAPTURE(name);
+        const narrow::Format f = *narrow::find_format(name);
+        const auto of_codes = [&]<class Code>(Code) {
+          std::vector<Code> codes(x.size());
+          for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<Code>(narrow::random_bits(12, i));
+          std::vector<float> values(count);
+          narrow::decode_array(std::span<const Code>(codes).subspan(first, count), f, values);
+          const test::OnDevice<Code> on_device(codes);
+          check_tally(values, [&](auto to, auto* histogram, auto* out) {
+            narrow::tally_on_device(on_device.data() + first, f, count, to, histogram, out, nullptr);
+          });
+        };
+        f.width() == 8 ? of_codes(std::uint8_t()) : of_codes(std::uint16_t());
+      }
+    }
 }

@@ -127,7 +127,7 @@ def test_the_readmes_lines_run(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "nvfp4:torchao_nvfp4"])
+@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "nvfp4:torchao_nvfp4", "nvfp4:te_4over6"])
 def test_quantized_arrays_are_saved_as_cast_does(name, tmp_path, program):
     x = normal((4, 64), 4, np.float32)
     np.save(tmp_path / "x.npy", x)

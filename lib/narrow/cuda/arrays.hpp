@@ -43,8 +43,8 @@ bool has_device_statistics(const FormatCast& to);
 void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
                           GpuStream stream);
 
-// Counts by the upper nine bits of the word, of zeros and Inf by sign, and the largest finite magnitude of each sign, as
-// the bits of a float; clear first.
+// Counts by the upper nine bits of the word, of zeros and Inf by sign, and the largest finite magnitude of each sign,
+// as the bits of a float; clear first.
 struct DeviceHistogram {
   unsigned long long by_field[512];
   unsigned long long zero[2], inf[2];
@@ -53,6 +53,17 @@ struct DeviceHistogram {
   ExponentHistogram host() const;  // of a copy on the host
 };
 void histogram_on_device(const float* data, std::size_t count, DeviceHistogram* out, GpuStream stream);
+
+// The histogram and the statistics of any number of formats (out: one for each), in one pass for up to three; of
+// floats, or of codes of a format with a sign, a zero and at most 8 exponent bits.
+bool has_device_tally(const Format& codes);
+void tally_on_device(const float* data, std::size_t count, std::span<const FormatCast> formats,
+                     DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream);
+void tally_on_device(const std::uint8_t* codes, const Format& f, std::size_t count, std::span<const FormatCast> formats,
+                     DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream);
+void tally_on_device(const std::uint16_t* codes, const Format& f, std::size_t count,
+                     std::span<const FormatCast> formats, DeviceHistogram* histogram, DeviceStatistics* out,
+                     GpuStream stream);
 
 // Moves records to pages of the host (cudaMallocHost) and clears them, in one kernel of a few microseconds.
 void take_from_device(void* records, void* pages, std::size_t bytes, GpuStream stream);

@@ -1,4 +1,5 @@
-// One float to a code in a few instructions, for casts that need nothing unusual; all others go through encode().
+// One float to a code and back in a few instructions, for casts that need nothing unusual; all others go through
+// encode() and decode().
 #pragma once
 
 #include <cstdint>
@@ -106,6 +107,34 @@ __device__ inline float round_lane(float x, const LanePlan& p) {
   value |= sign;
   if (a > 0x7F800000u) value = p.nan_value | (p.nan_keeps_sign ? sign : 0);
   return __uint_as_float(value);
+}
+
+// Codes whose value is a shifted word times a power of two; NaN and Inf by comparison.
+struct DecodeLane {
+  int shift, sign_shift;
+  float scale;
+  unsigned magnitude_mask, max_magnitude, infinity;
+  __device__ float operator()(unsigned code) const {
+    const unsigned magnitude = code & magnitude_mask, sign = code << sign_shift & 0x80000000u;
+    float value = __uint_as_float(magnitude << shift) * scale;
+    if (magnitude > max_magnitude)  // a NaN keeps its payload and is quiet
+      value = __uint_as_float(0x7F800000u | magnitude << shift | (magnitude > infinity ? 0x400000u : 0u));
+    return __uint_as_float(__float_as_uint(value) | sign);
+  }
+};
+
+inline bool has_decode_lane(const Format& f) {
+  return f.has_sign && f.has_zero && !f.is_integer() && f.specials != Specials::nan_is_negative_zero &&
+         f.exponent_bits <= 8 && f.mantissa_bits <= 23 && f.bias <= 127 && f.bias >= 1 && f.max_exponent() <= 127;
+}
+
+inline DecodeLane decode_lane(const Format& f) {
+  return {23 - f.mantissa_bits,
+          32 - f.width(),
+          static_cast<float>(compose(false, 1, 127 - f.bias)),
+          static_cast<unsigned>(f.magnitude_mask()),
+          static_cast<unsigned>(f.max_magnitude()),
+          static_cast<unsigned>(f.has_infinity() ? f.infinity_code() : f.max_magnitude())};
 }
 
 }  // namespace narrow::detail
