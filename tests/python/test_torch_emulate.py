@@ -1,7 +1,9 @@
 """narrow.torch.emulate against the definitions of its recipes: numpy, ml_dtypes' casts, sums in double."""
 
+import copy
 import json
 import math
+import pickle
 import subprocess
 import sys
 import warnings
@@ -333,6 +335,100 @@ def test_narrow_dtypes_hold_the_numbers_of_wide_ones(name):
     assert all(a.dtype is b.dtype and (twice or torch.equal(a, b)) for a, b in zip(grads, others))
 
 
+def test_a_residual_is_one_however_it_is_written():
+    def in_place(x, f):
+        x = x * 1  # a copy, as a parameter or an input cannot be written
+        x += f
+        return x
+
+    def run(sum_of):
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(16, 16)
+
+            def forward(self, x):
+                return sum_of(x, self.inner(x))
+
+        torch.manual_seed(0)
+        model, x = narrow.torch.emulate(Block(), "fp16-amp-residual", logits=None), torch.randn(4, 16, requires_grad=True)
+        y = model(x)
+        y.square().sum().backward()
+        assert "model: residual" in model.narrow_emulation.covered
+        return y, x.grad, model.inner.weight.grad
+
+    ways = [torch.add, lambda x, f: x + f, lambda x, f: x.add(f), in_place, lambda x, f: (x * 1).add_(f)]
+    first, *others = map(run, ways)
+    np.testing.assert_array_equal(first[0].detach().numpy(), cast(first[0].detach().numpy(), "fp16"))
+    assert all(torch.equal(a, b) for other in others for a, b in zip(first, other))
+
+
+def test_products_that_no_recipe_covers_are_named():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.out = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.out(self.inner(x)[0])
+
+    model = narrow.torch.emulate(Both(), "fp8-current", logits=None)
+    with pytest.warns(UserWarning, match="lstm in inner computes as torch does"):
+        model(torch.randn(2, 3, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(torch.randn(2, 3, 8))  # said once
+        assert model.narrow_emulation.uncovered == {"inner: lstm": "linear"}
+        narrow.torch.emulate(Both(), "fp8-current", layers={"inner": None})(torch.randn(2, 3, 8))
+        narrow.torch.emulate(Both(), "fp32")(torch.randn(2, 3, 8))
+
+
+def test_a_weight_that_is_turned_is_a_weight():
+    class Tied(nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            torch.manual_seed(0)
+            self.w, self.way = nn.Parameter(torch.randn(24, 16)), way
+
+        def forward(self, x):
+            return self.way(x, self.w)
+
+    x = torch.linspace(-3, 3, 80).reshape(5, 16)
+    ways = [F.linear, lambda x, w: x @ w.t(), lambda x, w: torch.mm(x, w.T), lambda x, w: torch.addmm(w.new_zeros(24), x, w.t())]
+    results = []
+    for way in ways:
+        model = narrow.torch.emulate(Tied(way), "fp8-current", logits=None)
+        results.append(model(x))
+        assert list(model.narrow_emulation.covered) == ["w: linear"]
+        with torch.no_grad():
+            assert torch.equal(model(x), results[0])
+    assert all(torch.equal(results[0], y) for y in results)
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped products")
+def test_experts_are_linears_of_their_own_rows():
+    class Experts(nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            torch.manual_seed(0)
+            self.w, self.way = nn.Parameter(torch.randn(3, 16, 32)), way
+
+        def forward(self, x):
+            return self.way(x, self.w)
+
+    ends = torch.tensor([7, 7, 20], dtype=torch.int32)
+    alone = lambda x, w: torch.cat([x[:7] @ w[0], x[7:20] @ w[2]])
+    results = []
+    for way in (alone, lambda x, w: torch._grouped_mm(x, w, offs=ends)):
+        model, x = narrow.torch.emulate(Experts(way), "fp8-current", logits=None), torch.linspace(-3, 3, 320).reshape(20, 16)
+        x.requires_grad_()
+        y = model(x)
+        y.square().sum().backward()
+        results.append((y, x.grad, model.w.grad))
+        assert model.narrow_emulation.covered == {"w: linear": "fp8-current"} and not model.narrow_emulation.uncovered
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
 def test_hopper_products_are_those_of_the_model_bit_for_bit():
     torch.manual_seed(0)
     x, g = torch.randn(20, 48, requires_grad=True), torch.randn(20, 12)
@@ -445,6 +541,56 @@ def test_batches_without_rows_and_with_nan(name):
     y = model(x)
     y.sum().backward()
     assert y[0].isnan().all() == (name != "nvfp4") and y[1].isfinite().all()  # E2M1 has no NaN
+
+
+def test_a_copy_is_refused_with_what_to_do():
+    model = narrow.torch.emulate(nn.Sequential(nn.Linear(4, 4)), "bf16-amp")
+    for act in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="save its state_dict"):
+            act(model)
+    assert pickle.loads(pickle.dumps(model.state_dict())).keys() == model.state_dict().keys()
+    copy.deepcopy(model.narrow_emulation.remove())(torch.ones(1, 4))
+
+
+def test_tied_layers_keep_their_names():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    model[2].weight = model[0].weight
+    narrow.torch.emulate(model, "fp8-current")(torch.randn(2, 8))
+    assert {"0: linear", "2: logits"} <= set(model.narrow_emulation.covered)
+
+
+@pytest.mark.parametrize("name", ["bf16-amp", "fp8-current", "fp16-pure"])
+def test_narrow_dtypes_meet_parameters_of_others(name):
+    """What torch itself computes gets tensors of one dtype: its norms and transposed convolutions take no mixture."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.SiLU(), nn.ConvTranspose2d(8, 8, 2, 2), nn.Conv2d(8, 1, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        narrow.torch.emulate(model, name, dtypes="narrow")
+        model(torch.randn(2, 3, 8, 8)).float().sum().backward()
+    assert all(p.grad.dtype is torch.float32 and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("way", ["high", "tf32"])
+def test_products_in_fp32_are_not_those_of_tf32(way, monkeypatch):
+    """Scales of FP32 make operands that TF32 would round once more."""
+    matmul, seen = torch.matmul, []
+    monkeypatch.setattr(torch, "matmul", lambda *a: (seen.append(torch.get_float32_matmul_precision()), matmul(*a))[1])
+    settings = torch.backends.cuda.matmul
+    if way == "tf32" and not hasattr(settings, "fp32_precision"):
+        pytest.skip("this torch has one way to say it")
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(way) if way == "high" else setattr(settings, "fp32_precision", way)
+        narrow.torch.emulate(nn.Sequential(nn.Linear(256, 128)), "fp8-block", logits=None)(torch.randn(128, 256))
+        if way == "high":
+            assert torch.get_float32_matmul_precision() == "high"
+        else:
+            assert settings.fp32_precision == "tf32"
+    finally:
+        if way == "tf32":
+            settings.fp32_precision = "ieee"
+        torch.set_float32_matmul_precision(before)
+    assert seen == ["highest"]
 
 
 def test_remove_gives_the_model_back():

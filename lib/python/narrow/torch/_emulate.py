@@ -15,6 +15,12 @@ from .. import _narrow
 from . import _operations as ops
 from ._functions import Mode
 from ._precision import Delayed, Policy, Precision, seed_of
+from ._recorder import Hook, shown
+
+NO_COPY = (
+    "narrow.torch.emulate: an emulated model is neither copied nor pickled: save its state_dict(); copy it before emulate(), "
+    "or after model.narrow_emulation.remove()"
+)
 
 
 class Emulation:
@@ -25,9 +31,12 @@ class Emulation:
         self.narrow = narrow
         self.model, self.recipe, self.seed, self.step = model, policy, seed, 0
         self.covered: dict[str, str] = {}  # what was computed by a policy so far: place and operation
+        self.uncovered: dict[str, str] = {}  # what was not, though it is such an operation
         self.observer: Callable[..., None] | None = None  # observer(place, operation, role, product, x, operand)
         self._layers, self._logits, self._attention = layers, logits, attention
-        self._names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+        self._names: dict[int, list[str]] = {}  # of a parameter; tied ones have several
+        for name, p in model.named_parameters(remove_duplicate=False):
+            self._names.setdefault(id(p), []).append(name)
         self._states: dict[str, Delayed] = {}
         self._counts: dict[tuple[str, bool], int] = {}
         self._path: list[str] = []
@@ -48,8 +57,9 @@ class Emulation:
     def site(self, operation: str, weight: Tensor | None = None) -> ops.Site | None:
         """The operation at this place of the model; None where nothing is rounded."""
         path = self._path[-1] if self._path else ""
-        name = self._names.get(id(weight), path) if weight is not None else path
-        name = name.removesuffix(".weight") or "model"
+        names = self._names.get(id(weight), [path]) if weight is not None else [path]
+        name = next((n for n in names if n.rpartition(".")[0] == path), names[-1])
+        name = "model" if name in ("", "weight") else name.removesuffix(".weight")
         if operation == "linear" and self._logits is not None and self._logits.fullmatch(name):
             operation = "logits"
         policy = self.policy_of(name)
@@ -69,6 +79,18 @@ class Emulation:
 
         seed = lambda tensor: seed_of(self.seed, step, name, operation, call, tensor)
         return ops.Site(name, operation, policy.operations[operation], seed, delayed, self.observer, self.narrow)
+
+    def leave(self, function: str, operation: str) -> None:
+        """A function of torch that takes no part: noted, and said once, where the recipe rounds such operations."""
+        place = self._path[-1] if self._path else ""
+        policy = self.policy_of(place)
+        if policy is None or policy.operations[operation].is_exact:
+            return
+        is_new = not any(row.endswith(f": {function}") for row in self.uncovered)
+        self.uncovered[f"{shown(place) or 'model'}: {function}"] = operation
+        if is_new:
+            warnings.warn(f"narrow.torch.emulate: {function} in {shown(place) or 'the model'} computes as torch does: no recipe "
+                          "covers it (model.narrow_emulation.uncovered)", stacklevel=4)  # fmt: skip
 
     # --- steps ---
 
@@ -115,7 +137,7 @@ class Emulation:
                 p.copy_(after)
         self._round_in_place(((n, p) for n, p in self._parameters() if id(p) not in self._kept), "parameters")
         states = [
-            (self._names.get(id(p), ""), t)
+            (self._names.get(id(p), [""])[0], t)
             for p, state in optimizer.state.items()
             for t in state.values()
             if isinstance(t, Tensor) and t.ndim > 0
@@ -127,14 +149,13 @@ class Emulation:
 
     def attach(self, optimizer: torch.optim.Optimizer | None) -> None:
         for name, module in self.model.named_modules():
-            enter, leave = self._hooks(name)
-            self._handles.append(module.register_forward_pre_hook(enter))
-            self._handles.append(module.register_forward_hook(leave, always_call=True))
+            self._handles.append(module.register_forward_pre_hook(Hook(self._enter, name, refused=NO_COPY)))
+            self._handles.append(module.register_forward_hook(Hook(self._leave, name, refused=NO_COPY), always_call=True))
         self._round_in_place(self._parameters(), "parameters")
         alive = weakref.ref(self)  # a parameter keeps its hooks where the garbage collector does not look
 
         def accumulated(name: str, p: Tensor) -> None:
-            if (e := alive()) is not None:
+            if (e := alive()) is not None and p.grad is not None:
                 e._round_in_place([(name, p.grad)], "gradient_accumulation")
 
         for name, p in self._parameters():
@@ -146,24 +167,21 @@ class Emulation:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
         self._has_optimizer = optimizer is not None
 
-    def _hooks(self, name: str) -> tuple[Callable, Callable]:
-        def enter(module: nn.Module, _: Any) -> None:
-            if torch.compiler.is_compiling():
-                raise RuntimeError("narrow.torch.emulate: torch.compile does not see what a recipe rounds; compile without emulate, "
-                                   "or train the model as it is")  # fmt: skip
-            if not self._path:
-                self._begin_forward(module)
-            self._path.append(name)
+    def _enter(self, name: str, module: nn.Module, _: Any) -> None:
+        if torch.compiler.is_compiling():
+            raise RuntimeError("narrow.torch.emulate: torch.compile does not see what a recipe rounds; compile without emulate, "
+                               "or train the model as it is")  # fmt: skip
+        if not self._path:
+            self._begin_forward(module)
+        self._path.append(name)
 
-        def leave(*_: Any) -> None:
-            if not self._path or self._path[-1] != name:  # refused on the way in
-                return
-            self._path.pop()
-            self._after_softmax.discard(name)
-            if not self._path:
-                self._mode.__exit__(None, None, None)
-
-        return enter, leave
+    def _leave(self, name: str, *_: Any) -> None:
+        if not self._path or self._path[-1] != name:  # refused on the way in
+            return
+        self._path.pop()
+        self._after_softmax.discard(name)
+        if not self._path:
+            self._mode.__exit__(None, None, None)
 
     def _begin_forward(self, module: nn.Module) -> None:
         for device in ("cuda", "cpu"):
@@ -190,6 +208,9 @@ class Emulation:
         if getattr(self.model, "narrow_emulation", None) is self:
             del self.model.narrow_emulation
         return self.model
+
+    def __reduce__(self) -> Any:
+        raise TypeError(NO_COPY)
 
     def __repr__(self) -> str:
         return f"<narrow.torch.Emulation of {type(self.model).__name__} by {self.recipe.name}: {self.recipe.what}>"
@@ -223,8 +244,10 @@ def emulate(model: nn.Module, recipe: Any, *, layers: dict[str, Any] | None = No
     before their own role is, and operations that no recipe names compute in it.
 
     Emulated are linear, matmul, bmm, einsum, convolution, attention, softmax, norms, activations, embeddings, sums of
-    activations of one shape, and the loss inside forward or `with model.narrow_emulation:`. The arithmetic of the optimizer
-    itself, sums over ranks and clipping stay torch's. Leave autocast off; gradient checkpointing of modules and DDP work,
+    activations of one shape, and the loss inside forward or `with model.narrow_emulation:`. What is made of smaller parts
+    (an RMSNorm of pow, mean and rsqrt) is torch's, as are the arithmetic of the optimizer itself, sums over ranks and
+    clipping; recurrent layers, transposed convolutions and other products too, with a warning. model.narrow_emulation.covered
+    and .uncovered have the lists. Leave autocast off; gradient checkpointing of modules and DDP work,
     torch.compile does not, and says so. A loss scaler is yours (model.narrow_emulation.recipe.loss_scaler names it).
 
     >>> import torch
@@ -252,7 +275,7 @@ def emulate(model: nn.Module, recipe: Any, *, layers: dict[str, Any] | None = No
         warnings.warn(f"narrow.torch.emulate: {policy.name} rounds {', '.join(narrow_roles)} after every step; without optimizer= "
                       "only the parameters are rounded, now", stacklevel=2)  # fmt: skip
     e.attach(optimizer)
-    model.narrow_emulation = e
+    model.narrow_emulation = e  # type: ignore[assignment]
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -9,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _operations as ops
 from ._precision import Delayed, Policy
@@ -17,6 +19,17 @@ if TYPE_CHECKING:
     from ._emulate import Emulation
 
 ACTIVATIONS = ("relu", "gelu", "silu", "mish", "elu", "selu", "celu", "leaky_relu", "softplus", "hardswish", "hardtanh", "relu6")
+
+# What is an operation of recipes, and computed as torch does all the same: said once, where the recipe rounds it.
+NOT_EMULATED = {
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "bilinear",
+                     "tensordot", "mv", "addmv", "dot", "vdot", "inner", "addbmm", "chain_matmul", "multi_dot", "_scaled_mm",
+                     "scaled_mm", "scaled_grouped_mm", "_scaled_grouped_mm", "flex_attention", "addmm_", "baddbmm_", "addbmm_",
+                     "addmv_"), "linear"),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc"), "convolution"),
+    **dict.fromkeys(("group_norm", "instance_norm", "local_response_norm"), "norm"),
+    **dict.fromkeys(("log_softmax", "softmin", "gumbel_softmax"), "softmax"),
+}  # fmt: skip
 
 
 class Mode(TorchFunctionMode):
@@ -33,8 +46,23 @@ class Mode(TorchFunctionMode):
             with self:
                 return _unasked(func)(*args, **kwargs)
         handler = HANDLERS.get(name)
+        if name in NOT_EMULATED:
+            self.emulation.leave(name, NOT_EMULATED[name])
         result = NotImplemented if handler is None else handler(self.emulation, *args, **kwargs)
-        return func(*args, **kwargs) if result is NotImplemented else result
+        if result is not NotImplemented:
+            return result
+        if self.emulation.narrow and (handler is not None or name in NOT_EMULATED):
+            args, kwargs = _of_one_dtype((args, kwargs))
+        return func(*args, **kwargs)
+
+
+def _of_one_dtype(arguments: Any) -> Any:
+    """Where dtypes are narrow an operation of torch's own may get 16 bits and parameters of 32: it takes the widest."""
+    found = {t.dtype for t in tree_leaves(arguments) if _is_float(t)}
+    if len(found) < 2:
+        return arguments
+    widest = functools.reduce(torch.promote_types, found)
+    return tree_map(lambda t: t.to(widest) if _is_float(t) else t, arguments)
 
 
 def _unasked(func: Any) -> Any:
@@ -49,8 +77,14 @@ def _is_float(*tensors: Any) -> bool:
     return all(isinstance(t, Tensor) and t.is_floating_point() for t in tensors)
 
 
+def _parameter(e: Emulation, t: Tensor) -> Tensor | None:
+    """The parameter that t is, or is a view of (w.t(), experts[i])."""
+    base = t if t._base is None else t._base
+    return base if id(base) in e._names else None
+
+
 def _linear(e: Emulation, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-    site = e.site("linear", weight)
+    site = e.site("linear", _parameter(e, weight))
     return NotImplemented if site is None or not _is_float(input) else ops.linear(site, input, weight, bias)
 
 
@@ -58,8 +92,8 @@ def _addmm(e: Emulation, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: flo
     """Conv1D of transformers: bias + x w with a parameter w of inputs x outputs."""
     if beta != 1 or alpha != 1 or out is not None or not _is_float(input, mat1, mat2):
         return NotImplemented
-    if id(mat2) in e._names and input.ndim == 1:
-        site = e.site("linear", mat2)
+    if (weight := _parameter(e, mat2)) is not None and input.ndim == 1:
+        site = e.site("linear", weight)
         return NotImplemented if site is None else ops.linear(site, mat1, mat2.t(), input)
     product = _matmul(e, mat1, mat2)
     return NotImplemented if product is NotImplemented else input + product
@@ -68,11 +102,26 @@ def _addmm(e: Emulation, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: flo
 def _matmul(e: Emulation, input: Tensor, other: Tensor, **rest: Any) -> Any:
     if rest.get("out") is not None or not _is_float(input, other):
         return NotImplemented
-    if id(other) in e._names and other.ndim == 2:  # x @ w
-        site = e.site("linear", other)
+    if (weight := _parameter(e, other)) is not None and other.ndim == 2:  # x @ w
+        site = e.site("linear", weight)
         return NotImplemented if site is None else ops.linear(site, input, other.t())
     site = _pair_site(e)
     return NotImplemented if site is None else ops.matmul(site, input, other)
+
+
+def _grouped_mm(e: Emulation, input: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Any = None, **rest: Any) -> Any:
+    """Rows in groups, each with a matrix of its own (experts): a linear each."""
+    weight = _parameter(e, mat2)
+    first = e.site("linear", weight)
+    if first is None:
+        return NotImplemented
+    if offs is None or bias is not None or input.ndim != 2 or mat2.ndim != 3 or not _is_float(input, mat2):
+        e.leave("grouped_mm", "linear")
+        return NotImplemented
+    ends = offs.tolist()
+    parts = [ops.linear(e.site("linear", weight) or first, input[start:end], w.t()) for start, end, w in zip([0, *ends], ends, mat2)]
+    rest_of_it = input.new_zeros(len(input) - (ends[-1] if ends else 0), mat2.shape[2])
+    return torch.cat([*parts, rest_of_it.to(parts[0].dtype) if parts else rest_of_it])
 
 
 def _pair_site(e: Emulation) -> Any:
@@ -87,7 +136,7 @@ def _baddbmm(e: Emulation, input: Tensor, batch1: Tensor, batch2: Tensor, *, bet
 
 
 def _einsum(e: Emulation, equation: Any, *operands: Any) -> Any:
-    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    operands = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     site = _pair_site(e)
     if site is None or not isinstance(equation, str) or not _is_float(*operands):
         return NotImplemented
@@ -141,7 +190,7 @@ def _attention(e: Emulation, query: Tensor, key: Tensor, value: Tensor, attn_mas
         q, k, v = take(query, ".queries"), take(key, ".keys"), take(value, ".values")
         y = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale)
         return y if e.narrow else y.to(query.dtype)
-    return ops.attention(*full, query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return ops.attention(full[0], full[1], full[2], full[3], query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
 def _exact(operation: str, policy: Policy | None, e: Emulation) -> ops.Site:
@@ -220,6 +269,12 @@ def _add(e: Emulation, input: Any, other: Any, *rest: Any, alpha: float = 1, out
     return ops.rounded(inside(x + f), site, "output", "gradients")
 
 
+def _add_in_place(e: Emulation, input: Any, *rest: Any, **named: Any) -> Any:
+    """x += f(x): what a sum is, written where x was."""
+    result = _add(e, input, *rest, **named)
+    return result if result is NotImplemented else input.copy_(result)
+
+
 def _cross_entropy(e: Emulation, input: Tensor, target: Tensor, *rest: Any, **named: Any) -> Any:
     site = e.site("loss")
     if site is None:
@@ -232,9 +287,10 @@ def _cross_entropy(e: Emulation, input: Tensor, target: Tensor, *rest: Any, **na
 HANDLERS: dict[str, Callable[..., Any]] = {
     "linear": _linear, "addmm": _addmm, "baddbmm": _baddbmm, "einsum": _einsum, "embedding": _embedding,
     "scaled_dot_product_attention": _attention, "softmax": _softmax, "layer_norm": _layer_norm, "rms_norm": _rms_norm,
-    "batch_norm": _batch_norm, "cross_entropy": _cross_entropy,
+    "batch_norm": _batch_norm, "cross_entropy": _cross_entropy, "grouped_mm": _grouped_mm, "_grouped_mm": _grouped_mm,
     **{name: _convolution for name in ("conv1d", "conv2d", "conv3d")},
     **{name: _matmul for name in ("matmul", "__matmul__", "mm", "bmm")},
-    **{name: _add for name in ("add", "__add__")},
+    **{name: _add for name in ("add", "__add__", "__radd__")},
+    **{name: _add_in_place for name in ("add_", "__iadd__")},
     **{name: _activation(name) for name in ACTIVATIONS},
 }  # fmt: skip

@@ -133,7 +133,7 @@ class _Linear(torch.autograd.Function):
 
         dx = dw = db = None
         twice = site.policy.gradients.is_block
-        across = site.operand(g, "gradients", 1, "dgrad") if ctx.needs_input_grad[0] or not twice else None
+        across: Any = site.operand(g, "gradients", 1, "dgrad") if ctx.needs_input_grad[0] or not twice else None
         if ctx.needs_input_grad[0]:
             w_down = other(w, 1, "weights", "dgrad").turned()
             dx = site.multiply("dgrad", across, w_down, ("gradients", "weights"), "input_gradients", ctx.dtypes[0])
@@ -281,7 +281,8 @@ class _UnfoldedConvolution(torch.autograd.Function):
             # dx[i] = sum over taps t of g at (i + padding - t dilation) / stride: zeros between the places, and the
             # taps from the last to the first.
             up = g.new_zeros(*g.shape[:2], *[(n - 1) * s + 1 for n, s in zip(g.shape[2:], stride)])
-            up[(..., *[slice(None, None, s) for s in stride])] = g
+            between: Any = (..., *[slice(None, None, s) for s in stride])
+            up[between] = g
             ends = []
             for n, u, k, p, d in zip(x.shape[2:], up.shape[2:], ctx.kernel, padding, dilation):
                 left = d * (k - 1) - p
@@ -412,8 +413,8 @@ def norm(site: Site, x: Tensor, weight: Tensor | None, bias: Tensor | None, epsi
     x = rounded(x, site, "activations", "input_gradients")
     shape = x.shape[x.ndim - dims :]
     if inside is None:
-        wide = [None if t is None else t.float() for t in (weight, bias)]
-        y = F.layer_norm(x.float(), shape, *wide, epsilon) if centred else F.rms_norm(x.float(), shape, wide[0], epsilon)
+        w, b = (None if t is None else t.float() for t in (weight, bias))
+        y = F.layer_norm(x.float(), shape, w, b, epsilon) if centred else F.rms_norm(x.float(), shape, w, epsilon)
     else:
         y = _RoundedNorm.apply(x.float().flatten(-dims), epsilon, centred, inside).reshape(x.shape)
         y = y if weight is None else _RoundResult.apply(y * weight, inside)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from .._device import KERNELS
 
 WORDS = {"fp32": "f32", "fp16": "f16"}  # as the names of product models spell formats; the others are the same
 CARRIERS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-WORDS_OF = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}  # of the kernel that ends a product
+WORDS_OF = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}  # of the kernels around a product
 
 
 class Factor(NamedTuple):
@@ -66,7 +67,8 @@ class Precision:
         on_gpu = x.is_cuda
         if on_gpu and self.is_plain:
             return Factor(x.to(CARRIERS[self.format]))
-        x = x.float()
+        if not (on_gpu and self.blocks is not None and x.dtype in WORDS_OF):  # a kernel reads those as they lie
+            x = x.float()
         if self.scaling == "none":
             return Factor(self.round(x, seed))
         if self.scaling == "tensor_delayed":
@@ -76,6 +78,7 @@ class Precision:
             values = narrow.round(x * scale, self.format, overflow="saturate")
             return Factor(values.to(self.carrier) if on_gpu else values, float(np.float32(1) / np.float32(scale)))
         word = seed() if self.is_stochastic else None
+        assert self.blocks is not None
         if on_gpu:
             return self._operand_on_gpu(x, dim, word)
         matrix = x if dim in (-1, x.ndim - 1) else x.transpose(-1, -2)
@@ -91,7 +94,7 @@ class Precision:
         decode = torch.empty(2, device=x.device)  # the amax of the tensor, and what multiplies the product
         rows, cols = (x.shape[0], x.shape[1]) if x.ndim == 2 else (1, x.numel())
         stream = torch.cuda.current_stream(x.device).cuda_stream
-        KERNELS.scale_operand(self.blocks, x.data_ptr(), out.data_ptr(), out.element_size(), rows, cols,
+        KERNELS.scale_operand(self.blocks, x.data_ptr(), WORDS_OF[x.dtype], out.data_ptr(), out.element_size(), rows, cols,
                               dim not in (-1, x.ndim - 1), seed, decode.data_ptr(), x.device.index, stream)  # fmt: skip
         return Factor(out, decode[1] if self.scaling in ("tensor_current", "nvfp4", "nvfp4_16x16") else None)
 
@@ -193,13 +196,34 @@ def seed_of(*parts: Any) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
+@contextlib.contextmanager
+def full_fp32() -> Iterator[None]:
+    """Products of FP32 in FP32, whatever torch is told about TF32; both of its ways to say it are put back."""
+    try:
+        before, inside = torch.get_float32_matmul_precision(), "highest"
+        put: Callable[[str], None] = torch.set_float32_matmul_precision
+    except RuntimeError:  # said by torch.backends.cuda.matmul.fp32_precision
+        matmul = torch.backends.cuda.matmul
+        before, inside = matmul.fp32_precision, "ieee"
+        put = lambda word: setattr(matmul, "fp32_precision", word)
+    if before == inside:
+        yield
+        return
+    put(inside)
+    try:
+        yield
+    finally:
+        put(before)
+
+
 def multiply(product: dict[str, str], a: Factor, b: Factor, formats: tuple[str, str]) -> Tensor:
     """a times b transposed, summed as the policy says, in float32; not yet times what decodes them."""
     x, y = a.values, b.values.transpose(-1, -2)
     if product["accumulation"] == "native":
         if x.dtype is y.dtype and x.dtype is not torch.float32:
             return (torch.mm if x.ndim == 2 else torch.bmm)(x, y, out_dtype=torch.float32)
-        return torch.matmul(x.float(), y.float())
+        with full_fp32():
+            return torch.matmul(x.float(), y.float())
     if product["accumulation"] == "model":
         model, words = product["model"], product["plan"]
     else:
@@ -212,6 +236,8 @@ def multiply(product: dict[str, str], a: Factor, b: Factor, formats: tuple[str, 
 def finished(d: Tensor, first: Any, second: Any, bias: Tensor | None, to: Precision, seed: Callable[[], int],
              dtype: torch.dtype = torch.float32) -> Tensor:  # fmt: skip
     """A product times what decodes its operands, plus a bias (of the last dimension), rounded, as a dtype that holds it."""
+    if to.is_exact and first is None and second is None and bias is None:
+        return d.to(dtype)
     if d.is_cuda and not to.is_stochastic and d.is_contiguous() and dtype in WORDS_OF:
         one, two = (None if f is None else torch.as_tensor(f, dtype=torch.float32, device=d.device) for f in (first, second))
         wide = None if bias is None else bias.contiguous()
@@ -238,7 +264,7 @@ def decoded(d: Tensor, first: Any, second: Any) -> Tensor:
             one, two = both, np.float32(1)
         d = d if one == 1 else d.mul_(float(one))
         return d if two == 1 else d.mul_(float(two))
-    one, two = (torch.as_tensor(1.0 if f is None else f, device=d.device) for f in (first, second))
-    both = one * two
-    is_normal = (both.abs() >= torch.finfo(torch.float32).tiny) & both.isfinite()
-    return d.mul_(torch.where(is_normal, both, one)).mul_(torch.where(is_normal, torch.ones_like(two), two))
+    p, q = (torch.as_tensor(1.0 if f is None else f, device=d.device) for f in (first, second))
+    pq = p * q
+    is_normal = (pq.abs() >= torch.finfo(torch.float32).tiny) & pq.isfinite()
+    return d.mul_(torch.where(is_normal, pq, p)).mul_(torch.where(is_normal, torch.ones_like(q), q))
