@@ -20,7 +20,8 @@ using test::Ran;
 constexpr const char* kinds[] = {"open", "stat",   "mmap", "read",   "write", "close",
                                  "link", "rename", "sync", "malloc", "thread"};
 
-// OUT in an argument is a folder of its own for every run, IN that of the inputs.
+// @OUT in an argument is a folder of its own for every run, @IN that of the inputs; mkdtemp gives no name with an @, so
+// that no folder's own name is taken for either.
 struct Case {
   std::vector<std::string> arguments;
   int status = 0;
@@ -72,7 +73,7 @@ Result run(const Case& c, const std::string& inputs, const std::string& fault, c
   const Folder out;
   for (const std::string& name : c.old_files) std::ofstream(out.path() + "/" + name) << old_content;
   std::vector<std::string> words = c.arguments;
-  for (std::string& word : words) word = with(with(word, "OUT", out.path()), "IN/", inputs + "/");
+  for (std::string& word : words) word = with(with(word, "@OUT", out.path()), "@IN", inputs);
   test::RunOptions options;
   options.environment = {
       {"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}, {"NARROW_NO_SYNC", "0"}};
@@ -143,31 +144,31 @@ struct Inputs : Folder {
 const std::vector<Case> cases = {
     {{"formats", "fp16", "e4m3"}},
     {{"show", "0.1", "--formats", "fp16,bf16"}},
-    {{"inspect", "IN/x.safetensors"}},
-    {{"inspect", "IN/model.safetensors.index.json", "--json"}},
-    {{"cast", "IN/x.safetensors", "OUT/y.safetensors", "--to", "e4m3"}, 0, true, {"y.safetensors"}},
-    {{"cast", "IN/x.npy", "OUT/y.npy", "--to", "fp16"}},
-    {{"cast", "IN/model.safetensors.index.json", "OUT/y.safetensors", "--to", "mxfp8"}},
-    {{"stats", "IN/x.safetensors", "--formats", "fp16,e4m3", "--fail-if", "overflow > 99%", "--json"}},
-    {{"histogram", "IN/x.safetensors", "-o", "OUT/h.svg"}, 0, true, {"h.svg"}},
-    {{"compare", "IN/x.safetensors", "IN/x.safetensors"}},
+    {{"inspect", "@IN/x.safetensors"}},
+    {{"inspect", "@IN/model.safetensors.index.json", "--json"}},
+    {{"cast", "@IN/x.safetensors", "@OUT/y.safetensors", "--to", "e4m3"}, 0, true, {"y.safetensors"}},
+    {{"cast", "@IN/x.npy", "@OUT/y.npy", "--to", "fp16"}},
+    {{"cast", "@IN/model.safetensors.index.json", "@OUT/y.safetensors", "--to", "mxfp8"}},
+    {{"stats", "@IN/x.safetensors", "--formats", "fp16,e4m3", "--fail-if", "overflow > 99%", "--json"}},
+    {{"histogram", "@IN/x.safetensors", "-o", "@OUT/h.svg"}, 0, true, {"h.svg"}},
+    {{"compare", "@IN/x.safetensors", "@IN/x.safetensors"}},
     {{"models", "hopper.wgmma.f32.e4m3.e4m3"}},
     {{"dot", "--model", "hopper.mma.f32.f16.f16.k16", "--a", "1,-1", "--b", "1,1", "--json"}},
-    {{"gemm", "--model", "hopper.wgmma.f32.f16.f16", "--a", "IN/a.npy", "--b", "IN/a.npy", "-o", "OUT/d.npy"},
+    {{"gemm", "--model", "hopper.wgmma.f32.f16.f16", "--a", "@IN/a.npy", "--b", "@IN/a.npy", "-o", "@OUT/d.npy"},
      0,
      true,
      {"d.npy"}},
-    {{"validate", "--a", "IN/a.npy", "--b", "IN/a.npy", "--d", "IN/d.npy", "--json"}},
+    {{"validate", "--a", "@IN/a.npy", "--b", "@IN/a.npy", "--d", "@IN/d.npy", "--json"}},
     {{"gpu", "check", "--list"}},
     {{"list-scaling"}},
-    {{"scale-trace", "--events", "IN/log.csv", "--policy", "torch,megatron"}},
-    {{"train", "--task", "digits", "--recipe", "IN/recipe.json", "--steps", "2", "-o", "OUT/run"}, 0, false},
+    {{"scale-trace", "--events", "@IN/log.csv", "--policy", "torch,megatron"}},
+    {{"train", "--task", "digits", "--recipe", "@IN/recipe.json", "--steps", "2", "-o", "@OUT/run"}, 0, false},
     {{"memory", "--layers", "2", "--width", "64"}},
-    {{"bench", "--quick", "--kernel", "files", "--size", "1", "--repeat", "1", "--dir", "OUT"}, 0, false},
+    {{"bench", "--quick", "--kernel", "files", "--size", "1", "--repeat", "1", "--dir", "@OUT"}, 0, false},
     {{"list"}},
-    {{"run", "gradient_underflow", "gradients=IN/x.safetensors", "--fast", "-o", "OUT/run"}},
-    {{"report", "--only", "gradient_underflow", "gradients=IN/x.safetensors", "--fast", "-o", "OUT/page"}, 0, false},
-    {{"notebook", "IN/lesson.md", "-o", "OUT/lesson.html"}, 0, true, {"lesson.html"}},
+    {{"run", "gradient_underflow", "gradients=@IN/x.safetensors", "--fast", "-o", "@OUT/run"}},
+    {{"report", "--only", "gradient_underflow", "gradients=@IN/x.safetensors", "--fast", "-o", "@OUT/page"}, 0, false},
+    {{"notebook", "@IN/lesson.md", "-o", "@OUT/lesson.html"}, 0, true, {"lesson.html"}},
 };
 
 }  // namespace
