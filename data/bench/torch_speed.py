@@ -5,6 +5,7 @@ Ratios are to the step under autocast to BF16, in the same run; best of several.
 """
 
 import argparse
+import sys
 import tempfile
 import time
 
@@ -20,6 +21,7 @@ parser.add_argument("--layers", type=int, default=12)
 parser.add_argument("--length", type=int, default=1024)
 parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--exact", action="store_true", help="also the products of Hopper's tensor cores, bit for bit, on few tokens")
+parser.add_argument("--peer", metavar="DIR", help="also microxcaling's MXFP8, from the folder of its repository")
 parser.add_argument("--casts", action="store_true", help="also torch's own casts and their speed")
 options = parser.parse_args()
 width, vocabulary = 768, 50304
@@ -129,6 +131,30 @@ if options.exact:
     narrow.torch.emulate(model, "bf16-amp", products="hopper.wgmma")
     t = timed(lambda: step(model, optimizer, False, few), 1)
     print(f"| bf16 products as Hopper sums them, 256 tokens | {t * 1e3:.0f} ms | {t / plain:.0f} of {plain * 1e3:.1f} ms |", flush=True)
+
+if options.peer:
+    sys.path.insert(0, options.peer)
+    import mx
+
+    words = {"scale_bits": 8, "w_elem_format": "fp8_e4m3", "a_elem_format": "fp8_e4m3", "block_size": 32, "custom_cuda": False}
+    specs = mx.finalize_mx_specs(mx.MxSpecs(words))
+    model, optimizer = make()
+    for block in model.blocks:
+        for name, linear in list(block.named_children()):
+            if isinstance(linear, nn.Linear):
+                theirs = mx.Linear(linear.in_features, linear.out_features, mx_specs=specs).cuda()
+                theirs.load_state_dict(linear.state_dict())
+                setattr(block, name, theirs)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-4, fused=True)
+    few = ids[: max(1, len(ids) // 8)]  # its rounding in Python keeps many copies
+    plain_model, plain_optimizer = make()
+    plain = timed(lambda: step(plain_model, plain_optimizer, True, few), 3)
+    t = timed(lambda: step(model, optimizer, False, few), 3)
+    narrow.torch.emulate(plain_model, "mxfp8", optimizer=plain_optimizer, layers={"head": None})  # as theirs
+    ours = timed(lambda: step(plain_model, plain_optimizer, False, few), 3)
+    print(f"| mxfp8 by microxcaling, {len(few)} x {options.length} tokens | {t * 1e3:.0f} ms | {t / plain:.1f} of {plain * 1e3:.1f} ms; narrow's {ours / plain:.1f} |", flush=True)
+    del model, optimizer, plain_model, plain_optimizer
+    torch.cuda.empty_cache()
 
 if options.casts:
     x = torch.randn(2**28, device="cuda")

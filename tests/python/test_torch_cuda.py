@@ -27,6 +27,8 @@ SPECS = [
       for rule in ("cuda_round_up", "torchao_ceil", "torchao_even", "torchao_rceil", "deepgemm")),
     {"format": "e2m1", "scaling": "nvfp4"}, {"format": "e2m1", "scaling": "nvfp4_16x16"},
     {"format": "e2m1", "scaling": "nvfp4", "rule": "torchao_nvfp4"},
+    {"format": "e2m1", "scaling": "nvfp4", "rule": "te_4over6"}, {"format": "e2m1", "scaling": "nvfp4_16x16", "rule": "te_4over6_mse"},
+    {"format": "e2m1", "scaling": "nvfp4", "rule": "te_4over6", "rounding": "stochastic"},
     {"format": "e2m1", "scaling": "nvfp4", "rounding": "stochastic"},
     {"format": "e4m3", "scaling": "mx", "rounding": "stochastic"},
 ]  # fmt: skip
@@ -48,8 +50,9 @@ def data(rows, cols, kind):
 @pytest.mark.parametrize("kind", ["plain", "specials", "tiny", "zeros"])
 def test_a_kernel_scales_operands_to_the_bits_of_the_cpu(spec, kind):
     p = Precision(spec)
-    for rows, cols in ((1, 1), (3, 5), (64, 128), (130, 260), (257, 36), (16, 1024)):
-        x = data(rows, cols, kind)
+    for rows, cols, dtype in ((1, 1, torch.float32), (3, 5, torch.bfloat16), (64, 128, torch.float32), (64, 128, torch.bfloat16),
+                              (130, 260, torch.float16), (257, 36, torch.float32), (16, 1024, torch.float16)):  # fmt: skip
+        x = data(rows, cols, kind).to(dtype)
         for dim in (0, 1):
             here, there = p.operand(x, dim, lambda: 9), p.operand(x.cuda(), dim, lambda: 9)
             a, b = here.values, there.values.float().cpu()
@@ -57,7 +60,7 @@ def test_a_kernel_scales_operands_to_the_bits_of_the_cpu(spec, kind):
                 a = a.to(torch.bfloat16).float()
                 b = torch.where((a - b).abs() <= 2.0**-133, a, b)
             same = (a.contiguous().view(torch.int32) == b.contiguous().view(torch.int32)) | (a.isnan() & b.isnan())
-            assert bool(same.all()), (rows, cols, dim, int((~same).sum()))
+            assert bool(same.all()), (rows, cols, dtype, dim, int((~same).sum()))
             one, two = (np.float32(1 if f.decode is None else float(f.decode)) for f in (here, there))
             assert one.view(np.uint32) == two.view(np.uint32) or (np.isnan(one) and np.isnan(two))
 

@@ -1,8 +1,10 @@
 """narrow.torch.watch: its records against tensors that were captured by other means, and what it leaves behind."""
 
+import copy
 import ctypes
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -713,13 +715,20 @@ class Kernels:
         codes = np.frombuffer((ctypes.c_char * (count * size)).from_address(x), f"u{size}")
         narrow._narrow.decode(plan, codes, np.frombuffer((ctypes.c_char * (count * 4)).from_address(to), np.float32))
 
-    def tally(self, tally, x, count, records, device, stream):
+    def tallies_codes(self, plan):
+        return plan.name == "bf16"
+
+    def tally(self, tally, x, numbers, count, records, device, stream):
         slot = ctypes.c_uint64.from_address(records)
         if slot.value == 0:
             self.lists.append([])
             slot.value = len(self.lists)
-        data = np.frombuffer((ctypes.c_char * (count * 4)).from_address(x), np.float32)
-        self.lists[slot.value - 1].append(data.copy())
+        data = np.empty(count, np.float32)
+        if numbers is None:
+            ctypes.memmove(data.ctypes.data, x, data.nbytes)
+        else:
+            self.decode(numbers, x, 2, data.ctypes.data, count)
+        self.lists[slot.value - 1].append(data)
         self.where.append((device, stream))
 
     def read_tally(self, tally, records):
@@ -735,12 +744,13 @@ def memory(monkeypatch):
     for module in (_tallies, _kernels):
         monkeypatch.setattr(module, "KERNELS", kernels)
     monkeypatch.setattr(_tallies, "SLOTS", 5)
+    _tallies._codes.cache_clear()
     kernels.waits = []
     monkeypatch.setattr(_tallies, "wait", kernels.waits.append)
     return kernels
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_records_on_a_device(tmp_path, memory, dtype):
     def run(folder):
         model = Model().to(dtype)
@@ -757,7 +767,7 @@ def test_records_on_a_device(tmp_path, memory, dtype):
     with pytest.MonkeyPatch.context() as host:
         host.setattr(_tallies, "on_device", lambda x: None)
         count = len(memory.lists)
-        assert run("host") == losses and len(memory.lists) == count
+        assert repr(run("host")) == repr(losses) and len(memory.lists) == count
     assert lines(tmp_path / "device", "tensors.jsonl") == lines(tmp_path / "host", "tensors.jsonl")
     assert len(lines(tmp_path / "host", "tensors.jsonl")) == 2 * (3 * 22 + 2 * 14 + 2)
 
@@ -808,3 +818,29 @@ def test_on_a_gpu(tmp_path):
         assert row["count"] == x.size and row["amax"] == float(np.abs(x).max())
     assert [r["step"] for r in lines(tmp_path / "run", "scale.jsonl")] == [0, 1, 2, 3]
     assert len(lines(tmp_path / "run", "loss.jsonl")) == 4
+
+
+def test_a_page_about_a_run_without_gradients(tmp_path):
+    model = nn.Linear(4, 3)
+    with torch.no_grad(), narrow.torch.watch(model, to=tmp_path / "run") as w:
+        model(torch.randn(5, 4))
+        w.end_step()
+        with pytest.warns(UserWarning, match="gradient_underflow: .*no gradients were watched"):
+            page = w.page(tmp_path / "page")
+    assert "no gradients were watched" in open(page).read()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="no folder can be made there"):
+        w.page(tmp_path / "file")
+
+
+def test_a_watched_model_is_copied_and_pickled_without_its_watch(tmp_path):
+    model = Model()
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    with narrow.torch.watch(model, optimizer, to=tmp_path / "run") as w:
+        counts = lambda: {key: tally.json() for key, tally in w._tallies._tallies.items()}
+        y, seen = model(batch(0)), counts()
+        assert any(key.role == "activation" for key in seen)
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert torch.equal(other(batch(0)), y)
+            other(batch(0)).sum().backward()
+        assert counts() == seen

@@ -106,7 +106,8 @@ class _Rows(Tracer):
         before, theirs = self.whole.kept_results.get(key, (None, []))
         if before is not None and Pair(self.whole.rows, self.rows).all_same(before, inputs):
             for x, result in zip(outputs, theirs):
-                if is_plain(x) and x.untyped_storage()._cdata not in self._own:  # the model itself is not written
+                # Not the model itself, and no indices: those of a whole batch lead beyond a smaller one.
+                if is_plain(x) and x.is_floating_point() and x.untyped_storage()._cdata not in self._own:
                     _put(x, result, self.rows, self.whole.rows)
 
 
@@ -164,8 +165,8 @@ def batch_invariance(
                 n: traced(_Rows(model, "sample", n, keeper), _cut(batch, n)) for n, c in runs.items() if not c.equal
             }
     finally:
-        for m, mode in modes:
-            m.training = mode
+        for module, mode in modes:
+            module.training = mode
     notes = list(whole.notes)
     twice = compare(whole, again)
     random = {(row.kind, row.module, row.operation) for row in twice.rows if row.status == "made here"}

@@ -92,9 +92,10 @@ class _Checker(Recorder):
         if not is_plain(x):
             return None, "a tensor whose memory is not seen"
         key = x.untyped_storage()._cdata
-        for table in (self._storages, self._arguments):
-            if (found := table.get(key)) is not None and not found[0].expired():
-                return (found[1], "") if table is self._storages else (None, found[1])
+        if (written := self._storages.get(key)) is not None and not written[0].expired():
+            return written[1], ""
+        if (given := self._arguments.get(key)) is not None and not given[0].expired():
+            return None, given[1]
         return None, self._outside.get(key, _CONSTANT if x.numel() == 1 else "a tensor from outside")
 
     def _written(self, x: torch.Tensor, index: int) -> None:

@@ -113,6 +113,29 @@ def shown(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
+def inert(*_: Any, **__: Any) -> None:
+    """What a hook is in a copy of its module."""
+
+
+class Hook:
+    """A hook of a module that neither copy.deepcopy() nor pickle takes along: in a copy it is inert, or the copy is
+    refused with a sentence."""
+
+    def __init__(self, function: Any, *first: Any, refused: str = "") -> None:
+        self._function, self._refused = functools.partial(function, *first), refused
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._function(*arguments, **named)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__reduce__()[1][0]
+
+    def __reduce__(self) -> tuple[Any, tuple]:
+        if self._refused:
+            raise TypeError(self._refused)
+        return functools.partial, (inert,)
+
+
 def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 

@@ -32,6 +32,13 @@ def _format(dtype: torch.dtype) -> str:
     return DTYPES.get(str(dtype).removeprefix("torch."), ("",))[0]
 
 
+@functools.lru_cache(maxsize=None)
+def _codes(dtype: str) -> _narrow.Plan | None:
+    """The plan of what a kernel reads as it lies, apart from float32."""
+    p = plan(DTYPES[dtype][0])
+    return p if dtype != "float32" and KERNELS.tallies_codes(p) else None
+
+
 class _Records:
     """The records on one device; the memory stays for the next step."""
 
@@ -114,12 +121,14 @@ class Tallies:
                 self._add_on_device(key, d)
 
     def _add_on_device(self, key: Key, d: DeviceArray) -> None:
-        values = _kernels._floats(d.without_gaps(False))
+        values, numbers = d.without_gaps(False), _codes(d.dtype)
+        if numbers is None:
+            values = _kernels._floats(values)
         device, stream = values.where
         if device not in self._records:
             self._records[device] = _Records(KERNELS.tally_bytes(self._empty))
         records = self._records[device].address(key, values.x.device)
-        KERNELS.tally(self._empty, values.address, values.size, records, device, stream)
+        KERNELS.tally(self._empty, values.address, numbers, values.size, records, device, stream)
 
     def take(self) -> dict[Key, _narrow.Tally]:
         """All that was counted since the last call, in the order in which it came; waits for the devices."""

@@ -18,7 +18,7 @@ import torch
 from .. import _narrow
 from .._arrays import plan
 from ._attention import scores, show_attention
-from ._recorder import shown
+from ._recorder import Hook, shown
 from ._run_folder import RunFolder, number
 from ._tallies import Later, Tallies
 from ._tensorboard import Board
@@ -71,7 +71,8 @@ class Watch:
             raise ValueError(f"formats: {formats!r}; right are one or more names of formats without blocks")
         names = list(dict.fromkeys(plan(word).name for word in words))
         self._model = getattr(model, "_orig_mod", model)  # of torch.compile
-        self._optimizer, self._scaler, self._every = optimizer, scaler, every
+        self._optimizer, self._every = optimizer, every
+        self._scaler: Any = scaler
         self._include, self._exclude = _patterns("include", include), _patterns("exclude", exclude)
         self._tallies = Tallies(names)
         self._check_model()
@@ -99,7 +100,12 @@ class Watch:
             self._wrap("unscale_", self._unscale)
             self._wrap("update", self._update)
         alive = weakref.ref(self)
-        self._at_exit = lambda: (watch := alive()) and watch.close()
+
+        def at_exit() -> None:
+            if (watch := alive()) is not None:
+                watch.close()
+
+        self._at_exit = at_exit
         atexit.register(self._at_exit)
         self._begin()
 
@@ -151,11 +157,11 @@ class Watch:
             if (is_leaf or isinstance(module, torch.nn.MultiheadAttention)) and self._is_chosen(name):
                 self._has_modules = True
                 if takes_hooks:
-                    self._handles.append(module.register_forward_hook(functools.partial(self._see_output, name)))
+                    self._handles.append(module.register_forward_hook(Hook(self._see_output, name)))
             if not is_leaf and takes_hooks:
                 self._handles += [
-                    module.register_forward_pre_hook(functools.partial(self._enter, name)),
-                    module.register_forward_hook(self._leave, always_call=True),
+                    module.register_forward_pre_hook(Hook(self._enter, name)),
+                    module.register_forward_hook(Hook(self._leave), always_call=True),
                 ]
 
     def _end(self, scale: Later | None = None) -> None:
@@ -376,10 +382,15 @@ class Watch:
 
     def page(self, to: str | os.PathLike[str] = "page", show: bool = False) -> str:
         """Writes the page about what was watched so far (`narrow report run=...`); its path. show: in the browser, too."""
-        status, _, said = _narrow.run_command(["report", f"run={self.folder}", "-o", os.fspath(to), "--fast", "--only", PAGE])
+        command = ["report", f"run={self.folder}", "-o", os.fspath(to), "--fast", "--json", "--only", PAGE]
+        status, out, said = _narrow.run_command(command)
+        answers = json.loads(out)["experiments"] if out else []
+        failures = [f"{a['name']}: {a['failure']}" for a in answers if a["failure"]]
+        if (status != 0 and not failures) or len(failures) == len(answers):
+            raise RuntimeError(f"page: narrow report said: {'; '.join(failures) or said.strip()}")
+        for failure in failures:  # a run without gradients, or with nothing but NaN
+            warnings.warn(f"watch: {failure}", stacklevel=2)
         path = os.path.abspath(os.path.join(to, "index.html"))
-        if status != 0 or not os.path.exists(path):
-            raise RuntimeError(f"page: narrow report said: {said.strip()}")
         if show:
             webbrowser.open("file://" + path)
         return path
