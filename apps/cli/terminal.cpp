@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/crew.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace app {
@@ -62,7 +63,8 @@ std::string gated(std::string_view text, int file) {
 
 }  // namespace
 
-bool is_terminal(int file) { return captured == nullptr && isatty(file) == 1; }
+// mpirun reads what ranks say, some of it from a terminal that it makes up.
+bool is_terminal(int file) { return captured == nullptr && crew() == nullptr && isatty(file) == 1; }
 
 Captured::Captured() { captured = this; }
 Captured::~Captured() { captured = nullptr; }
@@ -84,7 +86,7 @@ std::string paint(std::string_view text, Colour colour, bool enabled) {
 }
 
 void print(std::string_view text) {
-  if (output_error != 0) return;
+  if (output_error != 0 || !speaks()) return;
   const std::string inert = gated(text, 1);
   if (captured != nullptr) {
     captured->out += inert;
@@ -95,6 +97,7 @@ void print(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
+  if (!speaks()) return;
   const std::string inert = gated(text, 2);
   if (captured != nullptr) captured->err += inert;
   else std::fwrite(inert.data(), 1, inert.size(), stderr);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/crew.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/new_file.hpp"
 #include "narrow/text/quote.hpp"
@@ -13,6 +14,7 @@
 namespace app {
 
 void write_file(const std::string& path, std::string_view content) {
+  if (!speaks()) return;
   narrow::NewFile file(path);
   file.write(content);
   file.finish();

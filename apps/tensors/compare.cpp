@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "cli/command.hpp"
+#include "cli/crew.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
@@ -348,11 +349,16 @@ int run(const Options& options) {
   bool good = true;
   {
     Progress progress("compare", bytes);
-    for (ComparedTensor& pair : pairs) {
-      if (pair.missing_in.empty())
-        pair.found = narrow::compare_tensors(pair.x, pair.y, limits, [&](std::uint64_t done) { progress.add(done); });
-      good = good && is_good(pair, limits);
-    }
+    std::vector<std::uint64_t> sizes;
+    for (const ComparedTensor& pair : pairs) sizes.push_back(pair.missing_in.empty() ? pair.x.bytes() + pair.y.bytes() : 0);
+    share_tensors(sizes, [&](std::size_t i) { return narrow::quote(pairs[i].name); },
+                  [&](std::size_t i, narrow::PieceLog* log) {
+                    ComparedTensor& pair = pairs[i];
+                    if (!pair.missing_in.empty()) return;
+                    const auto done = [&](std::uint64_t bytes) { progress.add(bytes); };
+                    pair.found = narrow::compare_tensors(pair.x, pair.y, limits, done, log);
+                  });
+    for (const ComparedTensor& pair : pairs) good = good && is_good(pair, limits);
   }
   if (options.json) {
     Json list = Json::array();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/crew.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
@@ -93,28 +94,41 @@ std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scal
   for (const ChosenBlockFormat& f : fated.blocks) passes += f.format.needs_tensor_amax() ? 2 : 1;
   for (const ChosenFile& file : files) bytes += bytes_of(file.floating());
   Progress progress("histogram", bytes * passes);
-  const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }};
-  std::vector<Counted> all;
-  for (const ChosenFile& file : files) {
-    const std::vector<narrow::Tensor> tensors = file.floating();
-    Counted sum{file.argument, "all " + std::to_string(tensors.size()) + " tensors", {}, {}, times};
-    sum.fates.resize(fated.plain.size() + fated.blocks.size());
-    for (const narrow::Tensor& tensor : tensors) {
-      Counted one{file.argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}, times};
-      for (const ChosenFormat& f : fated.plain)
-        one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
-      for (const ChosenBlockFormat& f : fated.blocks)
-        one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true).fates);
-      if (!options.total) {
-        all.push_back(std::move(one));
-        continue;
-      }
-      sum.counts.merge(one.counts);
-      for (std::size_t k = 0; k < sum.fates.size(); ++k) sum.fates[k].merge(one.fates[k]);
+  std::vector<std::pair<const ChosenFile*, narrow::Tensor>> tensors;
+  std::vector<std::uint64_t> sizes;
+  for (const ChosenFile& file : files)
+    for (const narrow::Tensor& tensor : file.floating()) {
+      tensors.emplace_back(&file, tensor);
+      sizes.push_back(tensor.bytes());
     }
-    if (options.total) all.push_back(std::move(sum));
+  std::vector<Counted> all(tensors.size());
+  const auto name = [&](std::size_t i) {
+    return narrow::quote(tensors[i].second.name) + " of " + narrow::quote(tensors[i].first->argument);
+  };
+  share_tensors(sizes, name, [&](std::size_t i, narrow::PieceLog* log) {
+    const auto& [file, tensor] = tensors[i];
+    const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }, log};
+    Counted one{file->argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}, times};
+    for (const ChosenFormat& f : fated.plain) one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
+    for (const ChosenBlockFormat& f : fated.blocks)
+      one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true, log).fates);
+    all[i] = std::move(one);
+  });
+  if (!options.total) return all;
+  std::vector<Counted> sums;
+  for (std::size_t i = 0; i < all.size();) {
+    const ChosenFile* file = tensors[i].first;
+    Counted sum{file->argument, "", {}, {}, times};
+    sum.fates.resize(fated.plain.size() + fated.blocks.size());
+    const std::size_t first = i;
+    for (; i < all.size() && tensors[i].first == file; ++i) {
+      sum.counts.merge(all[i].counts);
+      for (std::size_t k = 0; k < sum.fates.size(); ++k) sum.fates[k].merge(all[i].fates[k]);
+    }
+    sum.tensor = "all " + std::to_string(i - first) + " tensors";
+    sums.push_back(std::move(sum));
   }
-  return all;
+  return sums;
 }
 
 // The same from counts: a block format needs the values.

@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <unordered_map>
 
 #include "cli/command.hpp"
+#include "cli/crew.hpp"
 #include "cli/number_text.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
@@ -79,12 +81,39 @@ std::vector<narrow::ScaledCast> with_scales(const Request& request, std::span<co
   return casts;
 }
 
-std::vector<StatsRow> to_rows(const Request& request, const narrow::Statistics& s,
-                              std::span<const narrow::ScaledCast> casts, const std::string& file,
+// What is found of a tensor, or of all tensors of a file.
+struct Measured {
+  std::vector<narrow::ScaledCast> casts;
+  narrow::Statistics plain;
+  std::vector<narrow::BlockFormatStatistics> blocks;
+
+  void merge(const Measured& next) {
+    casts = next.casts;
+    plain.merge(next.plain);
+    blocks.resize(next.blocks.size());
+    for (std::size_t k = 0; k < blocks.size(); ++k) blocks[k].merge(next.blocks[k]);
+  }
+};
+
+// Block formats find their scales themselves: --scale auto and best-sqnr are 1 for them.
+Measured measure(const Request& request, const narrow::Tensor& tensor, std::vector<narrow::ScaledCast> casts,
+                 const narrow::TensorPass& pass) {
+  Measured m{std::move(casts), {}, {}};
+  m.plain = narrow::tensor_statistics(tensor, m.casts, pass);
+  for (const ChosenBlockFormat& chosen : request.blocks)
+    m.blocks.push_back(narrow::block_tensor_statistics(tensor, chosen.format, request.scale.value_or(1), pass.done, false,
+                                                       pass.log));
+  return m;
+}
+
+std::vector<StatsRow> to_rows(const Request& request, const Measured& m, const std::string& file,
                               const std::string& tensor) {
   std::vector<StatsRow> rows;
-  for (std::size_t k = 0; k < casts.size(); ++k)
-    rows.push_back({file, {}, tensor, request.names[k], casts[k].scale, s.input, s.formats[k], ""});
+  for (std::size_t k = 0; k < m.casts.size(); ++k)
+    rows.push_back({file, {}, tensor, request.names[k], m.casts[k].scale, m.plain.input, m.plain.formats[k], ""});
+  for (std::size_t k = 0; k < m.blocks.size(); ++k)
+    rows.push_back({file, {}, tensor, request.blocks[k].name, request.scale.value_or(1), m.blocks[k].input,
+                    m.blocks[k].elements, "", m.blocks[k].scales});
   return rows;
 }
 
@@ -100,49 +129,12 @@ std::string name_in_run(const ChosenFile& chosen, const narrow::Tensor& tensor) 
   return name.erase(first, last - first + 1);
 }
 
-// The rows of block formats. They find their scales themselves: --scale auto and best-sqnr are 1 for them.
-void add_block_rows(std::vector<StatsRow>& rows, const Request& request, std::span<const narrow::Tensor> tensors,
-                    const narrow::TensorPass& pass, const std::string& file, const std::string& name) {
-  const double scale = request.scale.value_or(1);
-  for (const ChosenBlockFormat& chosen : request.blocks) {
-    narrow::BlockFormatStatistics all;
-    for (const narrow::Tensor& tensor : tensors)
-      all.merge(narrow::block_tensor_statistics(tensor, chosen.format, scale, pass.done));
-    rows.push_back({file, {}, name, chosen.name, scale, all.input, all.elements, "", all.scales});
-  }
-}
-
 // How often the data is read at most: auto looks at it twice before, best-sqnr once and 1 + log2(128) times a format.
 std::uint64_t passes_over(const Request& request) {
   const std::uint64_t search = request.goal == narrow::ScaleGoal::best_sqnr ? 8 * request.casts.size() : 1;
   std::uint64_t passes = request.scale ? 1 : 2 + search;
   for (const ChosenBlockFormat& chosen : request.blocks) passes += chosen.format.needs_tensor_amax() ? 2 : 1;
   return passes;
-}
-
-// The rows of one file, in groups of one tensor in every format; with total one group of all its tensors.
-std::vector<std::vector<StatsRow>> measure(const Request& request, const ChosenFile& chosen, bool steps,
-                                           Progress& progress) {
-  const std::vector<narrow::Tensor> tensors = chosen.floating();
-  const narrow::TensorPass pass{request.seed, 0, [&](std::uint64_t bytes) { progress.add(bytes); }};
-  std::vector<std::vector<StatsRow>> groups;
-  if (request.total) {
-    const auto casts = with_scales(request, tensors, pass);
-    narrow::Statistics all;
-    all.formats.resize(casts.size());
-    for (const narrow::Tensor& tensor : tensors) all.merge(narrow::tensor_statistics(tensor, casts, pass));
-    const std::string name = "all " + std::to_string(tensors.size()) + " tensors";
-    groups.push_back(to_rows(request, all, casts, chosen.argument, name));
-    add_block_rows(groups.back(), request, tensors, pass, chosen.argument, name);
-    return groups;
-  }
-  for (const narrow::Tensor& tensor : tensors) {
-    const auto casts = with_scales(request, {&tensor, 1}, pass);
-    const std::string name = steps ? name_in_run(chosen, tensor) : tensor.name;
-    groups.push_back(to_rows(request, narrow::tensor_statistics(tensor, casts, pass), casts, chosen.argument, name));
-    add_block_rows(groups.back(), request, {&tensor, 1}, pass, chosen.argument, name);
-  }
-  return groups;
 }
 
 // Several files whose names end in different numbers may be the steps of one run.
@@ -274,10 +266,40 @@ struct Survey {
   bool steps = false;  // of one run
   std::optional<ChosenFile> input;
   std::uint64_t bytes = 0, left_out = 0;
+  struct Place {
+    std::size_t file;
+    std::string tensor;
+    std::uint64_t bytes;
+  };
+  std::vector<Place> tensors;
+};
 
-  ChosenFile open(const std::string& file, const TensorOptions& choice) const {
-    return input && input->argument == file ? *input : open_chosen(file, choice);
+// Files as they are asked for; those of the last few questions stay open.
+class OpenFiles {
+ public:
+  struct File {
+    ChosenFile chosen;
+    std::vector<narrow::Tensor> tensors;
+    std::unordered_map<std::string, const narrow::Tensor*> by_name;
+  };
+
+  OpenFiles(const Survey& s, const TensorOptions& choice) : survey_(s), choice_(choice) {}
+  const File& operator[](std::size_t k) {
+    constexpr std::size_t most = 16;
+    if (const auto found = open_.find(k); found != open_.end()) return found->second;
+    if (open_.size() == most) open_.clear();
+    const std::string& name = survey_.files[k];
+    const bool is_input = survey_.input && survey_.input->argument == name;
+    File file{is_input ? *survey_.input : open_chosen(name, choice_), {}, {}};
+    file.tensors = file.chosen.floating();
+    for (const narrow::Tensor& tensor : file.tensors) file.by_name.emplace(tensor.name, &tensor);
+    return open_.emplace(k, std::move(file)).first->second;
   }
+
+ private:
+  const Survey& survey_;
+  const TensorOptions& choice_;
+  std::map<std::size_t, File> open_;
 };
 
 Survey survey(const Options& options) {
@@ -293,7 +315,10 @@ Survey survey(const Options& options) {
     const std::vector<narrow::Tensor> tensors = chosen.floating();
     s.left_out += chosen.tensors.size() - tensors.size();
     s.bytes += bytes_of(tensors);
-    for (const narrow::Tensor& tensor : tensors) ++files_with[name_in_run(chosen, tensor)];
+    for (const narrow::Tensor& tensor : tensors) {
+      ++files_with[name_in_run(chosen, tensor)];
+      s.tensors.push_back({static_cast<std::size_t>(&file - s.files.data()), tensor.name, tensor.bytes()});
+    }
     if (file.rfind("-", 0) == 0) s.input = std::move(chosen);
   }
   // Numbers in the names of unlike files are no steps.
@@ -305,16 +330,64 @@ Survey survey(const Options& options) {
 std::vector<StatsRow> measure_files(const Options& options, const Request& request, const Survey& s,
                                     const std::optional<FailIf>& gate, std::string& left_out) {
   Progress progress("stats", passes_over(request) * s.bytes);
+  const auto pass = [&](narrow::PieceLog* log) {
+    return narrow::TensorPass{request.seed, 0, [&](std::uint64_t bytes) { progress.add(bytes); }, log};
+  };
+  OpenFiles files(s, options.choice);
+  std::vector<std::vector<narrow::ScaledCast>> casts(s.files.size());  // of --total: one scale for a whole file
+  std::vector<std::string> said(s.files.size());
+  const auto note = [&](std::size_t k) -> const OpenFiles::File& {
+    const OpenFiles::File& file = files[k];
+    said[k] = left_out_text(file.chosen);
+    return file;
+  };
+  if (request.total && request.scale) std::fill(casts.begin(), casts.end(), with_scales(request, {}, {}));
+  if (request.total && !request.scale) {
+    std::vector<narrow::cluster::Item> items;
+    for (const std::string& file : s.files) items.push_back({0, narrow::quote(file)});
+    for (const Survey::Place& p : s.tensors) items[p.file].weight += p.bytes;
+    narrow::cluster::share_items(crew(), items, [&](std::size_t k, narrow::PieceLog* log) {
+      casts[k] = with_scales(request, note(k).tensors, pass(log));
+    });
+  }
+  std::vector<std::uint64_t> bytes;
+  for (const Survey::Place& p : s.tensors) bytes.push_back(p.bytes);
+  std::vector<std::optional<Measured>> found(s.tensors.size());
+  std::vector<std::string> names(s.tensors.size());
+  const auto name = [&](std::size_t i) {
+    return narrow::quote(s.tensors[i].tensor) + " of " + narrow::quote(s.files[s.tensors[i].file]);
+  };
+  share_tensors(bytes, name, [&](std::size_t i, narrow::PieceLog* log) {
+    const OpenFiles::File& file = note(s.tensors[i].file);
+    const auto place = file.by_name.find(s.tensors[i].tensor);
+    if (place == file.by_name.end()) return;  // damaged, as a closer look found: it is left out
+    const narrow::Tensor& tensor = *place->second;
+    names[i] = s.steps ? name_in_run(file.chosen, tensor) : tensor.name;
+    found[i] = measure(request, tensor, request.total ? casts[s.tensors[i].file] : with_scales(request, {&tensor, 1}, pass(log)),
+                       pass(log));
+  });
+
   std::vector<StatsRow> rows;
-  for (const std::string& file : s.files) {
-    const ChosenFile chosen = s.open(file, options.choice);
-    left_out += left_out_text(chosen);
-    for (std::vector<StatsRow>& group : measure(request, chosen, s.steps, progress)) {
-      for (StatsRow& row : group)
-        if (s.steps) row.step = step_of(file);
-      if (gate) gate->check(group);
-      rows.insert(rows.end(), group.begin(), group.end());
+  const auto add = [&](std::size_t file, const Measured& m, const std::string& tensor) {
+    std::vector<StatsRow> group = to_rows(request, m, s.files[file], tensor);
+    for (StatsRow& row : group)
+      if (s.steps) row.step = step_of(s.files[file]);
+    if (gate) gate->check(group);
+    rows.insert(rows.end(), group.begin(), group.end());
+  };
+  for (std::size_t i = 0; i < found.size();) {
+    const std::size_t file = s.tensors[i].file;
+    Measured all;
+    std::size_t count = 0;
+    for (; i < found.size() && s.tensors[i].file == file; ++i) {
+      if (!found[i]) continue;
+      ++count;
+      if (request.total) all.merge(*found[i]);
+      else add(file, *found[i], names[i]);
+      found[i].reset();
     }
+    if (request.total) add(file, all, "all " + std::to_string(count) + " tensors");
+    left_out += said[file];
   }
   if (s.steps && !gate) find_breaks(rows);
   return rows;
@@ -378,7 +451,7 @@ int run(const Options& given) {
   sort_rows(none, key);  // a wrong key is said before the work
   const std::size_t top = parse_top(options);
 
-  const Survey s = watched ? Survey{{*folder}, watched->several_steps, {}, 0, 0} : survey(options);
+  const Survey s = watched ? Survey{{*folder}, watched->several_steps, {}, 0, 0, {}} : survey(options);
   std::string left_out;
   std::vector<StatsRow> rows =
       watched ? watched_run_rows(options, request, *watched, gate) : measure_files(options, request, s, gate, left_out);

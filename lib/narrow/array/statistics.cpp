@@ -242,9 +242,12 @@ Statistics part_statistics(const float* data, std::size_t begin, std::size_t end
 
 // Parts of fixed size, merged in order: the same bits for any number of threads.
 template <class Part>
-void merge_parts(Statistics& total, std::size_t count, int threads, const Part& part) {
+std::vector<Statistics> make_parts(std::size_t count, int threads, const Part& part) {
   std::vector<Statistics> parts((count + part_size - 1) / part_size);
   parallel_parts(count, part_size, threads, [&](std::size_t begin, std::size_t end) { parts[begin / part_size] = part(begin, end); });
+  return parts;
+}
+void merge_parts(Statistics& total, const std::vector<Statistics>& parts) {
   for (const Statistics& next : parts) total.merge(next);
 }
 
@@ -270,12 +273,16 @@ StatisticsPass::StatisticsPass(std::span<const FormatCast> formats, double scale
 }
 StatisticsPass::~StatisticsPass() = default;
 
+std::vector<Statistics> StatisticsPass::parts(std::span<const float> data, std::size_t first, int threads) const {
+  return make_parts(data.size(), threads, [&](std::size_t begin, std::size_t end) {
+    return part_statistics(data.data(), begin, end, first, plan_->measures, plan_->scale);
+  });
+}
+
 void StatisticsPass::add(Statistics& total, std::span<const float> data, std::size_t first, int threads) const {
   total.scale = static_cast<double>(plan_->scale);
   total.formats.resize(plan_->measures.size());
-  merge_parts(total, data.size(), threads, [&](std::size_t begin, std::size_t end) {
-    return part_statistics(data.data(), begin, end, first, plan_->measures, plan_->scale);
-  });
+  merge_parts(total, parts(data, first, threads));
 }
 
 Statistics StatisticsPass::operator()(std::span<const float> data, std::size_t first, int threads) const {
@@ -293,7 +300,7 @@ Statistics statistics(std::span<const double> data, std::span<const FormatCast> 
   Statistics total;
   total.scale = scale;
   total.formats.resize(formats.size());
-  merge_parts(total, data.size(), threads, [&](std::size_t begin, std::size_t end) {
+  merge_parts(total, make_parts(data.size(), threads, [&](std::size_t begin, std::size_t end) {
     Statistics part;
     part.formats.resize(formats.size());
     for (std::size_t i = begin; i < end; ++i) {
@@ -305,7 +312,7 @@ Statistics statistics(std::span<const double> data, std::span<const FormatCast> 
       }
     }
     return part;
-  });
+  }));
   return total;
 }
 

@@ -92,6 +92,8 @@ class StatisticsPass {
   // The same added to what is there. Pieces that start at multiples of 65536 and are added in order to an empty
   // Statistics give the bits of one call with the whole.
   void add(Statistics& total, std::span<const float> data, std::size_t first = 0, int threads = 0) const;
+  // What add() merges one after the other: a Statistics for each 65536 values.
+  std::vector<Statistics> parts(std::span<const float> data, std::size_t first = 0, int threads = 0) const;
 
  private:
   struct Plan;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "narrow/array/histogram.hpp"
 #include "narrow/tensor/chunks.hpp"
@@ -27,24 +28,45 @@ void widen(T& low, T& high, std::span<const T> values) {
     if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
 }
 
-template <class Body>
-void for_each_floats(std::span<const Tensor> tensors, const TensorPass& pass, const Body& body) {
-  for (const Tensor& tensor : tensors) {
-    ValueReader reader(tensor, pass.threads);
-    for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) { body(reader, first, count); });
-  }
+// One pass over the pieces of all tensors: merge(compute(tensor, reader, first, count)).
+template <class Compute, class Merge>
+void fold_tensors(std::span<const Tensor> tensors, const TensorPass& pass, const Compute& compute, const Merge& merge) {
+  std::vector<std::pair<const Tensor*, std::uint64_t>> pieces;
+  for (const Tensor& tensor : tensors)
+    for (std::uint64_t first = 0; first < tensor.values(); first += chunk_values) pieces.emplace_back(&tensor, first);
+  std::optional<ValueReader> reader;
+  const Tensor* read = nullptr;
+  fold_pieces(
+      pass.log, pieces.size(),
+      [&](std::size_t k) {
+        const auto [tensor, first] = pieces[k];
+        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_values, tensor->values() - first));
+        if (std::exchange(read, tensor) != tensor) reader.emplace(*tensor, pass.threads);
+        auto left = compute(*tensor, *reader, first, count);
+        if (pass.done) pass.done(bytes_of_values(*tensor, count));
+        return left;
+      },
+      merge);
 }
 
 Look look_at(std::span<const Tensor> tensors, const TensorPass& pass) {
-  Look look;
-  for (const Tensor& tensor : tensors)
-    for_each_floats({&tensor, 1}, pass, [&](ValueReader& reader, std::uint64_t first, std::size_t count) {
-      if (!fits_float(tensor)) widen(look.wide_low, look.wide_high, reader.doubles(first, count));
-      const std::span<const float> values = reader.floats(first, count);
-      if (fits_float(tensor)) widen(look.low, look.high, values);
-      look.histogram.merge(exponent_histogram(values, pass.threads));
-    });
-  return look;
+  Look all;
+  fold_tensors(
+      tensors, pass,
+      [&](const Tensor& tensor, ValueReader& reader, std::uint64_t first, std::size_t count) {
+        Look look;
+        if (!fits_float(tensor)) widen(look.wide_low, look.wide_high, reader.doubles(first, count));
+        const std::span<const float> values = reader.floats(first, count);
+        if (fits_float(tensor)) widen(look.low, look.high, values);
+        look.histogram = exponent_histogram(values, pass.threads);
+        return look;
+      },
+      [&](const Look& look) {
+        all.histogram.merge(look.histogram);
+        all.low = std::min(all.low, look.low), all.high = std::max(all.high, look.high);
+        all.wide_low = std::min(all.wide_low, look.wide_low), all.wide_high = std::max(all.wide_high, look.wide_high);
+      });
+  return all;
 }
 
 FormatCast to_nearest(FormatCast to) {
@@ -74,10 +96,14 @@ std::vector<double> least_loss(const Look& look, const std::vector<int>& largest
     if (tried.back().scale_log2 != largest[c]) tried.push_back({to, largest[c]}), owner.push_back(c);
   }
   std::vector<std::uint64_t> lost(tried.size());
-  for_each_floats(tensors, pass, [&](ValueReader& reader, std::uint64_t first, std::size_t count) {
-    const HistogramWithShares exact = exponent_histogram(reader.floats(first, count), tried, pass.threads);
-    for (std::size_t i = 0; i < tried.size(); ++i) lost[i] += exact.shares[i].underflow;
-  });
+  fold_tensors(
+      tensors, pass,
+      [&](const Tensor&, ValueReader& reader, std::uint64_t first, std::size_t count) {
+        return exponent_histogram(reader.floats(first, count), tried, pass.threads).shares;
+      },
+      [&](const std::vector<ExactShares>& exact) {
+        for (std::size_t i = 0; i < tried.size(); ++i) lost[i] += exact[i].underflow;
+      });
   std::vector<double> scales(casts.size(), 1.0);
   std::vector<std::uint64_t> least(casts.size(), ~std::uint64_t{0});
   for (std::size_t i = 0; i < tried.size(); ++i)  // ascending: only a smaller loss moves the choice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
@@ -9,50 +10,72 @@
 #include "narrow/scale/scaler.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/tensor.hpp"
 
 namespace narrow {
+namespace {
 
-void for_each_piece(const Tensor& tensor, const BlockFormat& f, const BytesDone& done, const PieceBody& body) {
-  const Tensor ordered = row_major(tensor);
-  const MatrixSize m = matrix_of(ordered);
-  if (m.rows == 0 || m.cols == 0) return;
-  std::vector<float> scratch;
-  const auto piece = [&](std::uint64_t first, std::size_t rows, std::size_t cols) {
-    body(view_values(ordered, first, rows * cols, scratch), rows, cols);
-    if (done) done(bytes_of_values(ordered, rows * cols));
-  };
+// A piece of whole blocks: a part of a matrix.
+struct Piece {
+  std::uint64_t first;  // value
+  std::size_t rows, cols;
+};
+
+std::vector<Piece> pieces_of(const TensorHeader& header, const BlockFormat& f) {
+  std::vector<Piece> pieces;
+  const MatrixSize m = matrix_of(header);
+  if (m.rows == 0 || m.cols == 0) return pieces;
   constexpr std::size_t most = chunk_values;
   if (f.block_rows == 0) {  // one scale for all: any piece is whole
     const std::uint64_t all = std::uint64_t{m.rows} * m.cols;
     for (std::uint64_t first = 0; first < all; first += most)
-      piece(first, 1, static_cast<std::size_t>(std::min<std::uint64_t>(most, all - first)));
-    return;
-  }
-  if (f.block_rows == 1 && f.block_cols != 0 && m.cols > most) {  // long rows, cut between blocks
+      pieces.push_back({first, 1, static_cast<std::size_t>(std::min<std::uint64_t>(most, all - first))});
+  } else if (f.block_rows == 1 && f.block_cols != 0 && m.cols > most) {  // long rows, cut between blocks
     const std::size_t width = std::max(most / f.block_cols, std::size_t{1}) * f.block_cols;
     for (std::size_t row = 0; row < m.rows; ++row)
       for (std::size_t col = 0; col < m.cols; col += width)
-        piece(std::uint64_t{row} * m.cols + col, 1, std::min(width, m.cols - col));
-    return;
+        pieces.push_back({std::uint64_t{row} * m.cols + col, 1, std::min(width, m.cols - col)});
+  } else {
+    const std::size_t height = std::max(most / m.cols / f.block_rows, std::size_t{1}) * f.block_rows;
+    for (std::size_t row = 0; row < m.rows; row += height)
+      pieces.push_back({std::uint64_t{row} * m.cols, std::min(height, m.rows - row), m.cols});
   }
-  const std::size_t height = std::max(most / m.cols / f.block_rows, std::size_t{1}) * f.block_rows;
-  for (std::size_t row = 0; row < m.rows; row += height)
-    piece(std::uint64_t{row} * m.cols, std::min(height, m.rows - row), m.cols);
+  return pieces;
 }
 
-namespace {
+// The numbers of a tensor (in C order, as FP32), a piece after the other.
+class PieceReader {
+ public:
+  PieceReader(const Tensor& tensor, const BytesDone& done) : ordered_(row_major(tensor)), done_(done) {}
+  template <class Body>
+  auto operator()(const Piece& p, const Body& body) {
+    auto left = body(view_values(ordered_, p.first, p.rows * p.cols, scratch_));
+    if (done_) done_(bytes_of_values(ordered_, p.rows * p.cols));
+    return left;
+  }
+
+ private:
+  Tensor ordered_;
+  const BytesDone& done_;
+  std::vector<float> scratch_;
+};
 
 // Largest magnitude of the whole times scale, as the rule takes it; 0 without reading when the format does not need it.
-float amax_for(const Tensor& tensor, const BlockFormat& f, float scale, const BytesDone& done) {
+float amax_for(const Tensor& tensor, const BlockFormat& f, float scale, const BytesDone& done, PieceLog* log) {
   if (!f.needs_tensor_amax()) return 0;
   // Any pieces will do; the rule says whether a NaN counts.
-  BlockFormat pieces = f;
-  pieces.block_rows = 0;
+  BlockFormat whole = f;
+  whole.block_rows = 0;
+  const std::vector<Piece> pieces = pieces_of(tensor, whole);
+  PieceReader read(tensor, done);
   std::vector<float> amaxes;
-  for_each_piece(tensor, pieces, done, [&](std::span<const float> values, std::size_t, std::size_t) {
-    amaxes.push_back(tensor_amax(values, f));
-  });
+  fold_pieces(
+      log, pieces.size(),
+      [&](std::size_t k) {
+        return read(pieces[k], [&](std::span<const float> values) { return tensor_amax(values, f); });
+      },
+      [&](float amax) { amaxes.push_back(amax); });
   return tensor_amax(amaxes, f) * scale;
 }
 
@@ -84,20 +107,29 @@ class CodeWriter {
 }  // namespace
 
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& f, double scale,
-                                              const BytesDone& done, bool with_fates) {
+                                              const BytesDone& done, bool with_fates, PieceLog* log) {
   const auto factor = static_cast<float>(scale);
   if (!(factor > 0) || std::isinf(factor))
     throw Error("scale " + detail::scale_text(scale) + ": FP32 does not hold it, and blocks are scaled in FP32");
-  const float amax = amax_for(tensor, f, factor, done);
+  const float amax = amax_for(tensor, f, factor, done, log);
+  const std::vector<Piece> pieces = pieces_of(tensor, f);
+  PieceReader read(tensor, done);
   BlockFormatStatistics total;
-  for_each_piece(tensor, f, done, [&](std::span<const float> values, std::size_t rows, std::size_t cols) {
-    BlockFormatStatistics piece = block_format_statistics(values, rows, cols, f, amax, factor, 0, with_fates);
-    if (f.block_rows == 0 && total.scales.blocks != 0) piece.scales = {};  // the one scale of the tensor counts once
-    total.merge(piece);
-  });
+  fold_pieces(
+      log, pieces.size(),
+      [&](std::size_t k) {
+        const Piece& p = pieces[k];
+        return read(p, [&](std::span<const float> values) {
+          return block_format_statistics(values, p.rows, p.cols, f, amax, factor, 0, with_fates);
+        });
+      },
+      [&](BlockFormatStatistics piece) {
+        if (f.block_rows == 0 && total.scales.blocks != 0) piece.scales = {};  // the one scale of the tensor counts once
+        total.merge(piece);
+      });
   if (fits_float(tensor)) return total;
   // Blocks are of floats: what is finite as a double and beyond FP32 overflows, what vanishes underflows.
-  const InputStatistics input = tensor_statistics(tensor, {}, {0, 0, done}).input;
+  const InputStatistics input = tensor_statistics(tensor, {}, {0, 0, done, log}).input;
   FormatStatistics& counts = total.elements;
   counts.overflow += total.input.inf - input.inf, counts.not_finite += total.input.inf - input.inf;
   counts.underflow += total.input.zeros - input.zeros;
@@ -107,34 +139,75 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
 
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
                               const BytesDone& done) {
-  const float amax = amax_for(tensor, f, 1, done);
+  return quantise_tensor(
+      tensor, f, result, [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); }, {0, 0, done});
+}
+
+std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteAt& write,
+                              const TensorPass& pass) {
+  const float amax = amax_for(tensor, f, 1, pass.done, pass.log);
   const float factor = file_factor(tensor_scale(amax, f), f);
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
+  const std::vector<Piece> pieces = pieces_of(tensor, f);
+  const TensorHeader header = block_headers(tensor, f)[0];
+  // Codes of fewer than eight bits are packed in groups of eight: pieces that do not start with a group go together.
+  const bool apart = header.type.bits == 8 || result == CastResult::values ||
+                     std::all_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.first % 8 == 0; });
+  PieceReader read(tensor, pass.done);
   std::vector<std::uint8_t> codes;
-  std::vector<float> scales, piece_scales, decoded;
+  std::vector<float> scales, decoded;
+  const auto one = [&](const Piece& p, CodeWriter& out) {
+    return read(p, [&](std::span<const float> x) {
+      std::pair<std::vector<float>, std::uint64_t> left;
+      left.first.resize(grid_rows(f, p.rows) * grid_cols(f, p.cols));
+      codes.resize(x.size());
+      quantise_into(x, p.rows, p.cols, f, amax, codes, left.first);
+      for (const float s : left.first) left.second += std::isfinite(s) ? 0 : 1;
+      if (result == CastResult::values) {
+        decoded.resize(x.size());
+        dequantise_into(codes, left.first, factor, p.rows, p.cols, in_file, decoded);
+        write(4 * p.first, std::as_bytes(std::span<const float>(decoded)));
+      } else {
+        out.write(codes);
+      }
+      return left;
+    });
+  };
+  using Found = std::vector<std::pair<std::vector<float>, std::uint64_t>>;  // of each piece its scales, and those lost
   std::uint64_t without_scale = 0;
-  CodeWriter out(write, block_headers(tensor, f)[0].type.bits);
-  for_each_piece(tensor, f, done, [&](std::span<const float> x, std::size_t rows, std::size_t cols) {
-    codes.resize(x.size());
-    piece_scales.resize(grid_rows(f, rows) * grid_cols(f, cols));
-    quantise_into(x, rows, cols, f, amax, codes, piece_scales);
-    const auto lost = std::count_if(piece_scales.begin(), piece_scales.end(), [](float s) { return !std::isfinite(s); });
-    if (f.block_rows != 0 || without_scale == 0) without_scale += static_cast<std::uint64_t>(lost);
-    if (result == CastResult::values) {
-      decoded.resize(x.size());
-      dequantise_into(codes, piece_scales, factor, rows, cols, in_file, decoded);
-      return write(std::as_bytes(std::span<const float>(decoded)));
-    }
-    out.write(codes);
-    if (f.block_rows != 0 || scales.empty()) scales.insert(scales.end(), piece_scales.begin(), piece_scales.end());
-  });
+  bool is_first = true;
+  fold_pieces(
+      pass.log, apart ? pieces.size() : 1,
+      [&](std::size_t k) {
+        const std::size_t begin = apart ? k : 0, end = apart ? k + 1 : pieces.size();
+        std::uint64_t at = begin < end ? bytes_of_values(header, pieces[begin].first) : 0;
+        const WriteBytes next = [&](std::span<const std::byte> bytes) {
+          write(at, bytes);
+          at += bytes.size();
+        };
+        CodeWriter out(next, header.type.bits);
+        Found found;
+        for (std::size_t i = begin; i < end; ++i) found.push_back(one(pieces[i], out));
+        out.finish();
+        return found;
+      },
+      [&](const Found& found) {
+        for (const auto& [piece_scales, lost] : found) {
+          if (f.block_rows == 0 && !std::exchange(is_first, false)) continue;  // the one scale of the tensor counts once
+          scales.insert(scales.end(), piece_scales.begin(), piece_scales.end());
+          without_scale += lost;
+        }
+      });
   if (result == CastResult::values) return without_scale;
-  out.finish();
   if (f.block_rows == 0 && scales.empty()) scales.push_back(1);  // of a tensor without elements
-  if (f.scale.width() == 8) write(std::as_bytes(std::span<const std::uint8_t>(scale_codes(scales, f))));
-  else write(std::as_bytes(std::span<const float>(scales)));
-  if (f.has_tensor_scale()) write(std::as_bytes(std::span<const float>(&factor, 1)));
+  const std::uint64_t codes_end = header.bytes();
+  std::vector<std::uint8_t> narrow_scales;
+  if (f.scale.width() == 8) narrow_scales = scale_codes(scales, f);
+  const std::span<const std::byte> bytes = f.scale.width() == 8 ? std::as_bytes(std::span<const std::uint8_t>(narrow_scales))
+                                                                : std::as_bytes(std::span<const float>(scales));
+  write(codes_end, bytes);
+  if (f.has_tensor_scale()) write(codes_end + bytes.size(), std::as_bytes(std::span<const float>(&factor, 1)));
   return without_scale;
 }
 

@@ -49,17 +49,15 @@ void join_blocks(TensorFile& file);
 // Bytes of a tensor in its file.
 std::uint64_t stored_bytes(const Tensor& tensor);
 
-// The numbers of a tensor (in C order, as FP32) in pieces of whole blocks, one after the other.
-using PieceBody = std::function<void(std::span<const float> values, std::size_t rows, std::size_t cols)>;
-void for_each_piece(const Tensor& tensor, const BlockFormat& format, const BytesDone& done, const PieceBody& body);
-
 // What a block format does to a tensor.
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& format, double scale,
-                                              const BytesDone& done, bool with_fates = false);
+                                              const BytesDone& done, bool with_fates = false, PieceLog* log = nullptr);
 
 // The bytes of the tensors of block_headers one after the other, or (values) what they decode to, as FP32.
 // Returns how many blocks have no finite scale: whatever they hold decodes to NaN or Inf.
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result,
                               const WriteBytes& write, const BytesDone& done);
+std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteAt& write,
+                              const TensorPass& pass);
 
 }  // namespace narrow

@@ -49,7 +49,7 @@ void write_codes(std::span<U> codes, const Format& f, const ElementType& type, c
 struct Job {
   const Tensor& tensor;  // in C order
   FormatCast to;
-  const WriteBytes& write;
+  const WriteAt& write;
   const TensorPass& pass;
   ElementType type;  // of the result
 };
@@ -67,7 +67,7 @@ void cast_to_codes(const Job& job) {
   const bool narrow_source = fits_float(job.tensor), from_codes = needs_source_codes(job);
   std::vector<U> codes;
   std::vector<std::uint64_t> source;
-  for_each_chunk(job.tensor, job.pass.done, [&](std::uint64_t first, std::size_t count) {
+  const auto cast = [&](std::uint64_t first, std::size_t count) {
     codes.resize(count);
     const std::span<U> out(codes);
     const std::uint64_t seed = seed_at(job.pass.seed, first);
@@ -81,8 +81,11 @@ void cast_to_codes(const Job& job) {
     } else {
       encode_array(reader.doubles(first, count), f, job.to.cast, out, seed, job.pass.threads);
     }
-    write_codes(out, f, job.type, job.write, job.pass.threads);
-  });
+    const std::uint64_t at = bytes_of_values({"", job.type, {}}, first);
+    write_codes(out, f, job.type, [&](std::span<const std::byte> bytes) { job.write(at, bytes); }, job.pass.threads);
+    return Nothing();
+  };
+  fold_chunks(job.tensor, job.pass.done, job.pass.log, cast, [](Nothing) {});
 }
 
 template <class T>
@@ -90,7 +93,7 @@ void cast_to_values(const Job& job) {
   const Format& f = job.to.format;
   ValueReader reader(job.tensor, job.pass.threads);
   std::vector<T> values;
-  for_each_chunk(job.tensor, job.pass.done, [&](std::uint64_t first, std::size_t count) {
+  const auto cast = [&](std::uint64_t first, std::size_t count) {
     values.resize(count);
     std::span<const T> in;
     if constexpr (sizeof(T) == 4) in = reader.floats(first, count);
@@ -106,8 +109,15 @@ void cast_to_values(const Job& job) {
       in = values;
     }
     round_array(in, values, f, job.to.cast, seed_at(job.pass.seed, first), job.pass.threads);
-    job.write(bytes_of<T>(values));
-  });
+    job.write(first * sizeof(T), bytes_of<T>(values));
+    return Nothing();
+  };
+  fold_chunks(job.tensor, job.pass.done, job.pass.log, cast, [](Nothing) {});
+}
+
+// Pieces come in order where nobody shares them.
+WriteAt in_order(const WriteBytes& write) {
+  return [&write](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); };
 }
 
 void cast_codes(const Job& job) {
@@ -128,6 +138,11 @@ ResultType cast_type(const ElementType& from, std::uint64_t elements, const Form
 
 void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteBytes& write,
                  const TensorPass& pass) {
+  cast_tensor(tensor, to, result, in_order(write), pass);
+}
+
+void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteAt& write,
+                 const TensorPass& pass) {
   if (!tensor.type.has_format())
     throw Error("tensor " + quote(tensor.name) + " holds " + std::string(tensor.type.name) +
                 ": a cast needs a floating type, or the format of the codes");
@@ -142,10 +157,15 @@ void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, 
 }
 
 void copy_tensor(const Tensor& tensor, const WriteBytes& write, const TensorPass& pass) {
+  copy_tensor(tensor, in_order(write), pass);
+}
+
+void copy_tensor(const Tensor& tensor, const WriteAt& write, const TensorPass& pass) {
   const Tensor ordered = row_major(tensor);
-  for_each_chunk(ordered, pass.done, [&](std::uint64_t first, std::size_t count) {
+  const auto copy = [&](std::uint64_t first, std::size_t count) {
     const Window window = load_window(ordered, first, count);
-    if (!ordered.big_endian) return write(window.bytes());
+    const std::uint64_t at = bytes_of_values(ordered, first);
+    if (!ordered.big_endian) return write(at, window.bytes()), Nothing();
     // Each value of a complex element is turned by itself.
     const auto size = static_cast<std::size_t>(ordered.type.bits / ordered.type.values() / 8);
     const std::span<const std::byte> from = window.bytes();
@@ -153,8 +173,10 @@ void copy_tensor(const Tensor& tensor, const WriteBytes& write, const TensorPass
     for (std::size_t i = 0; i + size <= turned.size(); i += size)
       std::reverse(turned.begin() + static_cast<std::ptrdiff_t>(i),
                    turned.begin() + static_cast<std::ptrdiff_t>(i + size));
-    write(turned);
-  });
+    write(at, turned);
+    return Nothing();
+  };
+  fold_chunks(ordered, pass.done, pass.log, copy, [](Nothing) {});
 }
 
 }  // namespace narrow

@@ -20,15 +20,19 @@ enum class CastResult : std::uint8_t {
 // The type of `elements` results of a cast from `from`.
 ResultType cast_type(const ElementType& from, std::uint64_t elements, const Format& to, CastResult result);
 
-// Takes the bytes of a result, piece by piece.
+// Takes the bytes of a result, piece by piece; or in any order, with the place of their first byte in the whole.
 using WriteBytes = std::function<void(std::span<const std::byte>)>;
+using WriteAt = std::function<void(std::uint64_t, std::span<const std::byte>)>;
 
 // The bytes of the result in C order, little endian, sub-byte codes packed. The tensor must have a format; complex
 // tensors have values only. Stochastic casts take random_bits(seed, index of the value in C order).
 void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteBytes& write,
                  const TensorPass& pass = {});
+void cast_tensor(const Tensor& tensor, const FormatCast& to, CastResult result, const WriteAt& write,
+                 const TensorPass& pass = {});
 
 // The bytes of a tensor as .safetensors wants them: C order, little endian.
 void copy_tensor(const Tensor& tensor, const WriteBytes& write, const TensorPass& pass = {});
+void copy_tensor(const Tensor& tensor, const WriteAt& write, const TensorPass& pass = {});
 
 }  // namespace narrow

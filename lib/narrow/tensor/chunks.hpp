@@ -1,8 +1,10 @@
 // A tensor in pieces of fixed size, so that files larger than memory can be read: the bytes of a piece, or its numbers.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
+#include "narrow/tensor/piece_log.hpp"
 #include "narrow/tensor/tensor.hpp"
 
 namespace narrow {
@@ -26,6 +28,23 @@ Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count)
 void for_each_chunk(const Tensor& tensor, const BytesDone& done,
                     const std::function<void(std::uint64_t first, std::size_t count)>& body);
 std::uint64_t bytes_of_values(const TensorHeader& header, std::uint64_t count);
+
+// merge(compute(first, count)) for consecutive pieces of the tensor; `done` is told of those that are computed here.
+template <class Compute, class Merge>
+void fold_chunks(const Tensor& tensor, const BytesDone& done, PieceLog* log, const Compute& compute,
+                 const Merge& merge) {
+  const std::uint64_t values = tensor.values();
+  fold_pieces(
+      log, static_cast<std::size_t>((values + chunk_values - 1) / chunk_values),
+      [&](std::size_t k) {
+        const std::uint64_t first = std::uint64_t{k} * chunk_values;
+        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_values, values - first));
+        auto left = compute(first, count);
+        if (done) done(bytes_of_values(tensor, count));
+        return left;
+      },
+      merge);
+}
 
 // The numbers of one piece after the other, decoded by all threads; aligned FP32 in the machine's byte order is not
 // copied.

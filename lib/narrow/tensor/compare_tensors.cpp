@@ -11,6 +11,7 @@
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
@@ -317,22 +318,28 @@ ElementType common_type(const Tensor& x, const Tensor& y, const CompareOptions& 
 
 }  // namespace
 
-Comparison compare_tensors(const Tensor& x, const Tensor& y, const CompareOptions& options, const BytesDone& done) {
+Comparison compare_tensors(const Tensor& x, const Tensor& y, const CompareOptions& options, const BytesDone& done,
+                           PieceLog* log) {
   Comparison total;
   const ElementType type = common_type(x, y, options, total.has_ulp);
   if (type.has_format()) total.format = type.format;
   // Two tensors in the order of Fortran could be compared as they lie, but their indices would not be those of C.
   const Tensor cx = row_major(x), cy = row_major(y);
   const ComparePart part_of = choose_part(type.bits / type.values());
-  for_each_chunk(cx, done, [&](std::uint64_t first, std::size_t count) {
-    const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, type, options};
-    std::vector<Comparison> parts((count + detail::part_size - 1) / detail::part_size);
-    parallel_parts(count, detail::part_size, options.threads, [&](std::size_t begin, std::size_t end) {
-      parts[begin / detail::part_size] = part_of(pair, begin, end);
-    });
-    for (const Comparison& part : parts) merge(total, part, options.listed);
-    if (done) done(bytes_of_values(cy, count));
-  });
+  fold_chunks(
+      cx, done, log,
+      [&](std::uint64_t first, std::size_t count) {
+        const Pair pair{load_window(cx, first, count), load_window(cy, first, count), first, type, options};
+        std::vector<Comparison> parts((count + detail::part_size - 1) / detail::part_size);
+        parallel_parts(count, detail::part_size, options.threads, [&](std::size_t begin, std::size_t end) {
+          parts[begin / detail::part_size] = part_of(pair, begin, end);
+        });
+        Comparison chunk;
+        for (const Comparison& part : parts) merge(chunk, part, options.listed);
+        if (done) done(bytes_of_values(cy, count));
+        return chunk;
+      },
+      [&](const Comparison& chunk) { merge(total, chunk, options.listed); });
   return total;
 }
 

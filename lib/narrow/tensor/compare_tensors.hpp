@@ -12,6 +12,8 @@
 
 namespace narrow {
 
+class PieceLog;
+
 // One place at which two tensors differ.
 struct Difference {
   std::uint64_t index = 0;           // of the value, in C order
@@ -62,6 +64,6 @@ struct Comparison {
 // The distance is the difference of the codes in the order of their values (Inf is one beyond the largest value); of
 // integers the difference. Throws Error when the shapes differ, and when the types do without `in` or a tolerance.
 Comparison compare_tensors(const Tensor& x, const Tensor& y, const CompareOptions& options = {},
-                           const BytesDone& done = {});
+                           const BytesDone& done = {}, PieceLog* log = nullptr);
 
 }  // namespace narrow

@@ -10,6 +10,7 @@
 #include "narrow/round/round_to.hpp"
 #include "narrow/scale/scaler.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/piece_members.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {
@@ -44,16 +45,22 @@ void add_table(BinadeCounts& counts, const DoubleTable& t) {
 }
 
 BinadeCounts count_wide(const Tensor& tensor, double scale, const TensorPass& pass) {
-  BinadeCounts counts{double_min, std::vector<SignCounts>(double_max - double_min + 1), {}, {}, {}, {}};
+  const BinadeCounts none{double_min, std::vector<SignCounts>(double_max - double_min + 1), {}, {}, {}, {}};
+  BinadeCounts counts = none;
   ValueReader reader(tensor, pass.threads);
-  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
-    const std::span<const double> values = reader.doubles(first, count);
-    std::vector<DoubleTable> parts((count + detail::part_size - 1) / detail::part_size);
-    parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
-      count_doubles(parts[begin / detail::part_size], values.subspan(begin, end - begin), scale);
-    });
-    for (const DoubleTable& part : parts) add_table(counts, part);
-  });
+  fold_chunks(
+      tensor, pass.done, pass.log,
+      [&](std::uint64_t first, std::size_t count) {
+        const std::span<const double> values = reader.doubles(first, count);
+        std::vector<DoubleTable> parts((count + detail::part_size - 1) / detail::part_size);
+        parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
+          count_doubles(parts[begin / detail::part_size], values.subspan(begin, end - begin), scale);
+        });
+        BinadeCounts chunk = none;
+        for (const DoubleTable& part : parts) add_table(chunk, part);
+        return chunk;
+      },
+      [&](const BinadeCounts& chunk) { counts.merge(chunk); });
   return counts;
 }
 
@@ -61,17 +68,20 @@ BinadeCounts count_narrow(const Tensor& tensor, float scale, const TensorPass& p
   ExponentHistogram total;
   ValueReader reader(tensor, pass.threads);
   std::vector<float> scaled;
-  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
-    std::span<const float> values = reader.floats(first, count);
-    if (scale != 1) {
-      scaled.resize(count);
-      parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) scaled[i] = values[i] * scale;
-      });
-      values = scaled;
-    }
-    total.merge(exponent_histogram(values, pass.threads));
-  });
+  fold_chunks(
+      tensor, pass.done, pass.log,
+      [&](std::uint64_t first, std::size_t count) {
+        std::span<const float> values = reader.floats(first, count);
+        if (scale != 1) {
+          scaled.resize(count);
+          parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; ++i) scaled[i] = values[i] * scale;
+          });
+          values = scaled;
+        }
+        return exponent_histogram(values, pass.threads);
+      },
+      [&](const ExponentHistogram& chunk) { total.merge(chunk); });
   return to_binade_counts(total);
 }
 
@@ -155,17 +165,22 @@ BinadeFates tensor_fates(const Tensor& tensor, const FormatCast& to, double scal
   total.binades.resize(is_narrow ? 255 : double_max - double_min + 2);
   const BinadeFates none = total;
   ValueReader reader(tensor, pass.threads);
-  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
-    std::vector<BinadeFates> parts((count + detail::part_size - 1) / detail::part_size, none);
-    const std::span<const float> floats = is_narrow ? reader.floats(first, count) : std::span<const float>();
-    const std::span<const double> doubles = is_narrow ? std::span<const double>() : reader.doubles(first, count);
-    parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
-      BinadeFates& part = parts[begin / detail::part_size];
-      if (is_narrow) count_fates(part, floats.subspan(begin, end - begin), static_cast<float>(scale), by_sign);
-      else count_fates(part, doubles.subspan(begin, end - begin), scale, to);
-    });
-    for (const BinadeFates& part : parts) total.merge(part);
-  });
+  fold_chunks(
+      tensor, pass.done, pass.log,
+      [&](std::uint64_t first, std::size_t count) {
+        std::vector<BinadeFates> parts((count + detail::part_size - 1) / detail::part_size, none);
+        const std::span<const float> floats = is_narrow ? reader.floats(first, count) : std::span<const float>();
+        const std::span<const double> doubles = is_narrow ? std::span<const double>() : reader.doubles(first, count);
+        parallel_parts(count, detail::part_size, pass.threads, [&](std::size_t begin, std::size_t end) {
+          BinadeFates& part = parts[begin / detail::part_size];
+          if (is_narrow) count_fates(part, floats.subspan(begin, end - begin), static_cast<float>(scale), by_sign);
+          else count_fates(part, doubles.subspan(begin, end - begin), scale, to);
+        });
+        BinadeFates chunk = none;
+        for (const BinadeFates& part : parts) chunk.merge(part);
+        return chunk;
+      },
+      [&](const BinadeFates& chunk) { total.merge(chunk); });
   return total;
 }
 

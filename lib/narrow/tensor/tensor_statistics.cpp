@@ -4,6 +4,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/seed_at.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
@@ -35,20 +36,36 @@ void add_floats(const Tensor& tensor, std::vector<Group>& groups, const TensorPa
   std::vector<std::unique_ptr<StatisticsPass>> passes;
   for (const Group& g : groups) passes.push_back(std::make_unique<StatisticsPass>(g.casts, g.scale, pass.seed));
   ValueReader reader(tensor, pass.threads);
-  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
-    const std::span<const float> values = reader.floats(first, count);
-    for (std::size_t k = 0; k < groups.size(); ++k) passes[k]->add(groups[k].total, values, first, pass.threads);
-  });
+  for (std::size_t k = 0; k < groups.size(); ++k) passes[k]->add(groups[k].total, {});  // of an empty tensor, too
+  fold_chunks(
+      tensor, pass.done, pass.log,
+      [&](std::uint64_t first, std::size_t count) {
+        const std::span<const float> values = reader.floats(first, count);
+        std::vector<std::vector<Statistics>> parts;
+        for (const auto& p : passes) parts.push_back(p->parts(values, first, pass.threads));
+        return parts;
+      },
+      [&](const std::vector<std::vector<Statistics>>& parts) {
+        for (std::size_t k = 0; k < groups.size(); ++k)
+          for (const Statistics& part : parts[k]) groups[k].total.merge(part);
+      });
 }
 
 void add_doubles(const Tensor& tensor, std::vector<Group>& groups, const TensorPass& pass) {
   ValueReader reader(tensor, pass.threads);
   for (Group& g : groups) g.total = statistics(std::span<const double>(), g.casts, g.scale);  // checks the request
-  for_each_chunk(tensor, pass.done, [&](std::uint64_t first, std::size_t count) {
-    const std::span<const double> values = reader.doubles(first, count);
-    for (Group& g : groups)
-      g.total.merge(statistics(values, g.casts, g.scale, seed_at(pass.seed, first), pass.threads));
-  });
+  fold_chunks(
+      tensor, pass.done, pass.log,
+      [&](std::uint64_t first, std::size_t count) {
+        const std::span<const double> values = reader.doubles(first, count);
+        std::vector<Statistics> parts;
+        for (const Group& g : groups)
+          parts.push_back(statistics(values, g.casts, g.scale, seed_at(pass.seed, first), pass.threads));
+        return parts;
+      },
+      [&](const std::vector<Statistics>& parts) {
+        for (std::size_t k = 0; k < groups.size(); ++k) groups[k].total.merge(parts[k]);
+      });
 }
 
 }  // namespace

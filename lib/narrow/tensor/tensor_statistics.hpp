@@ -11,6 +11,8 @@
 
 namespace narrow {
 
+class PieceLog;
+
 // A cast of data that is multiplied first.
 struct ScaledCast {
   FormatCast to;
@@ -22,6 +24,7 @@ struct TensorPass {
   std::uint64_t seed = 0;  // of stochastic casts: random_bits(seed, index of the value in C order)
   int threads = 0;         // 0: the default
   BytesDone done = {};
+  PieceLog* log = nullptr;  // of passes whose pieces several processes share
 };
 
 // As statistics(); formats in the order asked for, each with its own scale. Tensors that FP32 cannot hold are measured

@@ -1,0 +1,16 @@
+// Whether this process works alone, or with others over the same request: then one of them speaks and writes.
+#pragma once
+
+#include "narrow/cluster/crew.hpp"
+
+namespace app {
+
+narrow::cluster::Crew* crew() noexcept;  // nullptr: alone
+void set_crew(narrow::cluster::Crew* crew) noexcept;
+bool speaks() noexcept;
+
+// body(i, log) for tensors 0, 1, .. whose sizes are given; small neighbours are one piece of work.
+void share_tensors(std::span<const std::uint64_t> bytes, const std::function<std::string(std::size_t)>& name,
+                   const std::function<void(std::size_t, narrow::PieceLog*)>& body);
+
+}  // namespace app

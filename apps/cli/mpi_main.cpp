@@ -1,0 +1,50 @@
+// narrow-mpi: the same commands over MPI ranks. The first rank speaks and writes; the others share what can be shared.
+#include <algorithm>
+#include <csignal>
+#include <new>
+#include <string_view>
+
+#include "cli/command.hpp"
+#include "cli/crew.hpp"
+#include "cli/signals.hpp"
+#include "cli/terminal.hpp"
+#include "narrow/cluster/mpi_crew.hpp"
+#include "narrow/simd/target.hpp"
+#include "narrow/tensor/new_file.hpp"
+
+namespace {
+
+// The commands whose work is shared; any other is the first rank's.
+constexpr std::string_view shared[] = {"stats", "histogram", "compare", "cast", "train", "report"};
+
+void end_with_the_others(int signal) {
+  narrow::cluster::MpiCrew::say_who_died();
+  narrow::NewFile::remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  app::set_signals();
+  narrow::cluster::MpiCrew crew(argc, argv);
+  std::signal(SIGTERM, end_with_the_others);
+  app::set_crew(&crew);
+  int status = 2;
+  std::string failure;
+  try {
+    (void)narrow::simd::current_target();
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    const bool takes_part = app::speaks() || std::find(std::begin(shared), std::end(shared), command) != std::end(shared);
+    status = takes_part ? app::finish_output(app::run_command_line(argc, argv)) : 0;
+  } catch (const std::bad_alloc&) {
+    failure = app::short_of_memory;
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return crew.conclude(status, failure, [](const std::string& message) {
+    app::set_crew(nullptr);  // whoever says it
+    app::complain(message);
+  });
+}

@@ -1,0 +1,239 @@
+#include "narrow/cluster/mpi_crew.hpp"
+
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "narrow/base/error.hpp"
+
+namespace narrow::cluster {
+namespace {
+
+// What a node's ranks know of each other when one of them can no longer be asked.
+struct Slot {
+  pid_t process;
+  int rank;
+  char item[120];  // empty: between two
+};
+
+Slot* slots = nullptr;  // of this node
+int slot_count = 0, own_slot = 0;
+
+void set_item(const std::string& name) {
+  Slot& own = slots[own_slot];
+  const std::size_t length = std::min(name.size(), sizeof own.item - 1);
+  std::memcpy(own.item, name.data(), length);
+  own.item[length] = 0;
+}
+
+bool is_alive(const Slot& slot) noexcept { return kill(slot.process, 0) == 0 || errno != ESRCH; }
+
+void say(const char* text) noexcept {
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
+}
+void say(int number) noexcept {
+  char digits[12] = {};
+  char* at = digits + sizeof digits - 1;
+  do *--at = static_cast<char>('0' + number % 10);
+  while ((number /= 10) > 0);
+  say(at);
+}
+
+constexpr int ask_tag = 1, answer_tag = 2;
+constexpr auto patience = std::chrono::seconds(2);  // for the others to fail as well
+
+struct Failure {
+  std::uint64_t item = ~std::uint64_t{0};
+  std::string message;
+};
+
+struct Contribution {
+  std::vector<std::uint64_t> items;
+  std::vector<Bytes> results;
+  Failure failure;
+};
+template <class Archive>
+void members(Archive& archive, Failure& f) {
+  archive(f.item, f.message);
+}
+template <class Archive>
+void members(Archive& archive, Contribution& c) {
+  archive(c.items, c.results, c.failure);
+}
+
+}  // namespace
+
+struct MpiCrew::State {
+  int rank = 0, size = 1;
+  MPI_Comm ending = MPI_COMM_NULL, node = MPI_COMM_NULL;
+  MPI_Win window = MPI_WIN_NULL;
+
+  // Does items until there are none; take() gives the next, or the number of all.
+  Contribution work_off(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work,
+                        const std::function<std::size_t(bool failed)>& take) const {
+    Contribution own;
+    for (std::size_t i = take(false); i < items.size(); i = take(!own.failure.message.empty())) {
+      set_item(items[i].name);
+      try {
+        Bytes result = work(i);
+        own.items.push_back(i);
+        own.results.push_back(std::move(result));
+      } catch (const std::exception& error) {
+        const std::string what = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "not enough memory for this request" : error.what();
+        own.failure = {i, size == 1 ? what : "rank " + std::to_string(rank) + " at " + items[i].name + ": " + what};
+      }
+      set_item("");
+    }
+    return own;
+  }
+
+  // The rank that hands items out works itself, on a thread of its own: only this one talks to MPI.
+  Contribution hand_out(std::span<const Item> items, const std::vector<std::size_t>& order,
+                        const std::function<Bytes(std::size_t)>& work) const {
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> finished{false};
+    const auto take = [&](bool failed) {
+      if (failed) next = items.size();
+      const std::size_t place = next.fetch_add(1);
+      return place < items.size() ? order[place] : items.size();
+    };
+    Contribution own;
+    if (size == 1) return work_off(items, work, take);
+    std::thread worker([&] {
+      own = work_off(items, work, take);
+      finished = true;
+    });
+    for (int served = 1; served < size || !finished;) {
+      int there = 0;
+      MPI_Status status;
+      MPI_Iprobe(MPI_ANY_SOURCE, ask_tag, MPI_COMM_WORLD, &there, &status);
+      if (there == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        continue;
+      }
+      int failed = 0;
+      MPI_Recv(&failed, 1, MPI_INT, status.MPI_SOURCE, ask_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      const std::uint64_t item = take(failed != 0);
+      if (item == items.size()) ++served;
+      MPI_Send(&item, 1, MPI_UINT64_T, status.MPI_SOURCE, answer_tag, MPI_COMM_WORLD);
+    }
+    worker.join();
+    return own;
+  }
+
+  std::vector<Contribution> exchange(const Contribution& own) const {
+    const Bytes bytes = to_bytes(own);
+    std::uint64_t count = bytes.size();
+    std::vector<std::uint64_t> counts(static_cast<std::size_t>(size));
+    MPI_Allgather(&count, 1, MPI_UINT64_T, counts.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    if (total > INT_MAX) throw Error("the ranks have more than 2 GiB to tell each other; give them fewer files at a time");
+    std::vector<int> sizes(counts.begin(), counts.end()), places(counts.size());
+    std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
+    Bytes all(total);
+    MPI_Allgatherv(bytes.data(), sizes[static_cast<std::size_t>(rank)], MPI_BYTE, all.data(), sizes.data(), places.data(),
+                   MPI_BYTE, MPI_COMM_WORLD);
+    std::vector<Contribution> out;
+    for (std::size_t r = 0; r < counts.size(); ++r)
+      out.push_back(from_bytes<Contribution>(std::span(all).subspan(static_cast<std::size_t>(places[r]), counts[r])));
+    return out;
+  }
+};
+
+MpiCrew::MpiCrew(int& argc, char**& argv) : state_(std::make_unique<State>()) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED) throw Error("this MPI allows no threads (MPI_THREAD_FUNNELED); use one that does");
+  MPI_Comm_rank(MPI_COMM_WORLD, &state_->rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &state_->size);
+  MPI_Comm_dup(MPI_COMM_WORLD, &state_->ending);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &state_->node);
+  MPI_Comm_rank(state_->node, &own_slot);
+  MPI_Comm_size(state_->node, &slot_count);
+  // One rank has the memory of all: their slots then lie one after the other.
+  const MPI_Aint bytes = own_slot == 0 ? static_cast<MPI_Aint>(sizeof(Slot)) * slot_count : 0;
+  MPI_Win_allocate_shared(bytes, sizeof(Slot), MPI_INFO_NULL, state_->node, &slots, &state_->window);
+  MPI_Aint there = 0;
+  int unit = 0;
+  MPI_Win_shared_query(state_->window, 0, &there, &unit, &slots);
+  slots[own_slot] = {getpid(), state_->rank, {}};
+  MPI_Barrier(state_->node);
+}
+
+MpiCrew::~MpiCrew() {
+  slot_count = 0;
+  MPI_Win_free(&state_->window);
+  MPI_Comm_free(&state_->node);
+  MPI_Comm_free(&state_->ending);
+  MPI_Finalize();
+}
+
+std::size_t MpiCrew::rank() const { return static_cast<std::size_t>(state_->rank); }
+std::size_t MpiCrew::size() const { return static_cast<std::size_t>(state_->size); }
+
+std::vector<Bytes> MpiCrew::share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) {
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return items[a].weight > items[b].weight; });
+  const auto ask = [](bool failed) {
+    const int word = failed ? 1 : 0;
+    std::uint64_t item = 0;
+    MPI_Send(&word, 1, MPI_INT, 0, ask_tag, MPI_COMM_WORLD);
+    MPI_Recv(&item, 1, MPI_UINT64_T, 0, answer_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return static_cast<std::size_t>(item);
+  };
+  const Contribution own =
+      state_->rank == 0 ? state_->hand_out(items, order, work) : state_->work_off(items, work, ask);
+  std::vector<Bytes> results(items.size());
+  Failure first;
+  for (Contribution& c : state_->exchange(own)) {
+    if (!c.failure.message.empty() && c.failure.item < first.item) first = std::move(c.failure);
+    for (std::size_t k = 0; k < c.items.size(); ++k) results[c.items[k]] = std::move(c.results[k]);
+  }
+  if (!first.message.empty()) throw Error(first.message);
+  return results;
+}
+
+int MpiCrew::conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say) {
+  const int own[2] = {failure.empty() ? 0 : 1, status};
+  std::vector<int> all(2 * size());
+  MPI_Request request;
+  MPI_Iallgather(own, 2, MPI_INT, all.data(), 2, MPI_INT, state_->ending, &request);
+  const auto start = std::chrono::steady_clock::now();
+  for (int there = 0; there == 0;) {
+    MPI_Test(&request, &there, MPI_STATUS_IGNORE);
+    if (there == 0 && !failure.empty() && std::chrono::steady_clock::now() - start > patience) {
+      say("rank " + std::to_string(rank()) + ": " + failure);
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (there == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  std::size_t first = 0;
+  while (first < size() && all[2 * first] == 0) ++first;
+  if (first == size()) return all[1];
+  if (first == rank()) say(first == 0 ? failure : "rank " + std::to_string(first) + ": " + failure);
+  return 2;
+}
+
+void MpiCrew::say_who_died() noexcept {
+  for (int k = 0; k < own_slot && k < slot_count; ++k)
+    if (is_alive(slots[k])) return;  // that one says it
+  for (int k = 0; k < slot_count; ++k) {
+    if (is_alive(slots[k])) continue;
+    narrow::cluster::say("narrow-mpi: rank "), narrow::cluster::say(slots[k].rank);
+    narrow::cluster::say(slots[k].item[0] != 0 ? " died at " : " died between two pieces of work");
+    narrow::cluster::say(slots[k].item), narrow::cluster::say("; the others stop, and files that were begun are not there\n");
+  }
+}
+
+}  // namespace narrow::cluster

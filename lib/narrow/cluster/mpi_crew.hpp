@@ -1,0 +1,35 @@
+// A crew of MPI ranks: what is said by one, how the others hear of a failure, and what happens when one of them dies.
+#pragma once
+
+#include <memory>
+
+#include "narrow/cluster/crew.hpp"
+
+namespace narrow::cluster {
+
+class MpiCrew : public Crew {
+ public:
+  MpiCrew(int& argc, char**& argv);
+  ~MpiCrew() override;
+  MpiCrew(const MpiCrew&) = delete;
+  MpiCrew& operator=(const MpiCrew&) = delete;
+
+  std::size_t rank() const override;
+  std::size_t size() const override;
+  std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) override;
+
+  // The end of every rank: returns the status of the whole, which is that of rank 0, or 2 where any rank failed. `say` is
+  // called on one rank, the first of those with a failure. A rank whose failure the others do not share, because they wait
+  // for it elsewhere, says it and ends them all.
+  int conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say);
+
+  // Names this rank's item in memory that the ranks of a node share. To be called by a handler of SIGTERM, which MPI sends
+  // to all when a rank has died: of those left on the node the first says who died, and at what. Async-signal-safe.
+  static void say_who_died() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace narrow::cluster
