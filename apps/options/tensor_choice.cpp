@@ -186,7 +186,7 @@ ChosenFile open_chosen(const std::string& argument, const TensorOptions& options
   if (chosen.tensors.empty() && !chosen.unreadable.empty())
     throw narrow::Error(narrow::quote(argument) + ": tensor " + narrow::quote(chosen.unreadable[0].name) + ": " +
                         chosen.unreadable[0].why);
-  if (chosen.tensors.empty() && pattern && !chosen.file.tensors.empty())
+  if (chosen.tensors.empty() && pattern && !chosen.file.tensors.empty() && !options.may_match_none)
     throw narrow::Error("--tensors: no name in " + narrow::quote(argument) + " matches " +
                         narrow::quote(*options.pattern) + "; one of its " + std::to_string(chosen.file.tensors.size()) +
                         " names is " + narrow::quote(chosen.file.tensors.front().name));

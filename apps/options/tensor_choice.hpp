@@ -24,6 +24,7 @@ class NamePattern {
 struct TensorOptions {
   std::optional<std::string> pattern;  // --tensors
   std::optional<std::string> format;   // --format: integers of that width are codes
+  bool may_match_none = false;         // one file of several
 
   static constexpr const char* format_help =
       "integers are codes of this format (bf16 in u2, e4m3 in u1, ...), and so are V1 and V2 of ml_dtypes";

@@ -1,14 +1,20 @@
 // narrow cast: a tensor file to codes of a format, or to rounded values; names and metadata are kept.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "cli/command.hpp"
+#include "cli/crew.hpp"
 #include "cli/json_value.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
+#include "cli/write_file.hpp"
+#include "narrow/cluster/shared_tensor_file.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
@@ -127,37 +133,71 @@ Plan make_plan(const ChosenFile& input, const Target& to) {
   return plan;
 }
 
-// Returns how many blocks have no finite scale.
-std::uint64_t write_plan(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed) {
+std::vector<narrow::TensorHeader> headers_of(const Plan& plan) {
   std::vector<narrow::TensorHeader> headers;
-  std::uint64_t bytes = 0;
-  for (const Planned& p : plan.tensors) {
-    headers.insert(headers.end(), p.headers.begin(), p.headers.end());
-    bytes += p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1)
-                       : narrow::stored_bytes(p.source);
+  for (const Planned& p : plan.tensors) headers.insert(headers.end(), p.headers.begin(), p.headers.end());
+  return headers;
+}
+
+std::uint64_t bytes_to_read(const Planned& p, const Target& to) {
+  return p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1) : narrow::stored_bytes(p.source);
+}
+
+// Writes what one tensor of the input becomes. Returns how many blocks have no finite scale.
+template <class Write>
+std::uint64_t write_tensor(const Planned& p, const Target& to, const Write& write, const narrow::TensorPass& pass) {
+  std::uint64_t at = 0;
+  for (const narrow::Tensor& copy : p.copies) {
+    narrow::copy_tensor(copy, narrow::WriteAt([&](std::uint64_t place, auto bytes) { write(at + place, bytes); }), pass);
+    at += copy.bytes();
   }
-  Progress progress("cast", bytes);
+  if (!p.is_cast) return 0;
+  if (to.blocks) return narrow::quantise_tensor(p.source, *to.blocks, to.result, narrow::WriteAt(write), pass);
+  narrow::cast_tensor(p.source, to.plain, to.result, narrow::WriteAt(write), pass);
+  return 0;
+}
+
+// One process writes it all, from the first byte to the last.
+std::uint64_t write_alone(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
+                          Progress& progress) {
   const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }};
-  narrow::TensorWriter writer(path, std::move(headers), plan.metadata);
-  const narrow::WriteBytes write = [&](std::span<const std::byte> piece) { writer.write(piece); };
+  narrow::TensorWriter writer(path, headers_of(plan), plan.metadata);
   std::uint64_t lost = 0;
-  for (const Planned& p : plan.tensors) {
-    for (const narrow::Tensor& copy : p.copies) narrow::copy_tensor(copy, write, pass);
-    if (p.is_cast && to.blocks) lost += narrow::quantise_tensor(p.source, *to.blocks, to.result, write, pass.done);
-    else if (p.is_cast) narrow::cast_tensor(p.source, to.plain, to.result, write, pass);
-  }
+  for (const Planned& p : plan.tensors)
+    lost += write_tensor(p, to, [&](std::uint64_t, std::span<const std::byte> bytes) { writer.write(bytes); }, pass);
   writer.finish();
   return lost;
 }
 
+// A crew writes it, each rank what it casts.
+std::uint64_t write_together(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
+                             Progress& progress) {
+  narrow::cluster::SharedTensorFile file(*crew(), path, headers_of(plan), plan.metadata);
+  std::vector<std::uint64_t> sizes, begins, lost(plan.tensors.size());
+  std::uint64_t begin = 0;
+  for (const Planned& p : plan.tensors) {
+    sizes.push_back(bytes_to_read(p, to));
+    begins.push_back(begin);
+    for (const narrow::TensorHeader& h : p.headers) begin += h.bytes();
+  }
+  const auto name = [&](std::size_t i) { return narrow::quote(plan.tensors[i].headers[0].name); };
+  share_tensors(sizes, name, [&](std::size_t i, narrow::PieceLog* log) {
+    const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }, log};
+    const auto write = [&](std::uint64_t at, std::span<const std::byte> bytes) { file.write(begins[i] + at, bytes); };
+    lost[i] = write_tensor(plan.tensors[i], to, write, pass);
+  });
+  file.finish();
+  return std::accumulate(lost.begin(), lost.end(), std::uint64_t{0});
+}
+
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
 
-void check_output(const std::string& path, const Plan& plan, const ChosenFile& input, const Target& to) {
+void check_output(const std::string& path, const Plan& plan, const ChosenFile& input, const Target& to, bool may_copy) {
   const bool scales = to.blocks && to.result == narrow::CastResult::codes;
   if (!is_npy(path) && !path.ends_with(".safetensors"))
     throw narrow::Error("cast: the ending of " + narrow::quote(path) + " says what to write; accepted: .safetensors" +
                         (scales ? "" : ", .npy"));
-  const bool any = std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
+  const bool any = may_copy || std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
   if (!any) (void)input.floating();  // says why
   if (!any)
     throw narrow::Error("cast: nothing to cast in " + narrow::quote(input.argument) +
@@ -225,13 +265,16 @@ std::string summary(const Plan& plan, const std::string& path, const Target& to,
     list += (i == 0 ? "" : i + 1 < types.size() || !to.blocks ? ", " : " and ") + types[i];
   const bool values = to.result == narrow::CastResult::values;
   const std::size_t copied = plan.tensors.size() - cast;
+  const std::string sizes =
+      "; " + (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
+  if (cast == 0)
+    return printable(path) + ": nothing to cast, " + std::to_string(copied) + (copied == 1 ? " tensor" : " tensors") + " copied" + sizes;
   std::string text = printable(path) + ": " + std::to_string(cast) + (cast == 1 ? " tensor" : " tensors") +
                      " cast to " + to.name +
                      (values      ? " values in "
                       : to.blocks ? ", codes and scales in "
                                   : " codes in ") +
-                     list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + "; " +
-                     (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
+                     list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + sizes;
   if (outcome.lost_blocks != 0)
     text += "note: " + std::to_string(outcome.lost_blocks) +
             (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
@@ -265,29 +308,144 @@ Target read_target(const Options& options) {
   return to;
 }
 
+// One file of the request, and what became of it.
+struct Job {
+  std::string in, out;
+  std::uint64_t bytes;
+};
+struct Done {
+  Outcome outcome;
+  std::string said, left_out;
+  std::vector<std::pair<std::string, std::uint64_t>> tensors;  // names and bytes, for an index
+};
+template <class Archive>
+void members(Archive& archive, Done& d) {
+  archive(d.outcome, d.said, d.left_out, d.tensors);
+}
+
+Done cast_file(const Options& options, const Job& job, const Target& to, Progress& progress, bool in_folder, bool together) {
+  TensorOptions choice = options.choice;
+  choice.may_match_none = in_folder;
+  const ChosenFile input = open_chosen(job.in, choice);
+  const Plan plan = make_plan(input, to);
+  check_output(job.out, plan, input, to, in_folder);
+  Done done;
+  done.outcome.lost_blocks = (together ? write_together : write_alone)(plan, job.out, to, options.cast.random_value(), progress);
+  if (!input.one_named || input.file.tensors.size() == 1) done.outcome.before = input.file.bytes;
+  done.outcome.after = std::filesystem::file_size(job.out);
+  done.left_out = left_out_text(input);
+  done.said = options.json ? to_json(plan, job.out, to, done.outcome).dump() : summary(plan, job.out, to, done.outcome);
+  for (const narrow::TensorHeader& h : headers_of(plan)) done.tensors.emplace_back(h.name, h.bytes());
+  return done;
+}
+
+std::uint64_t size_on_disk(const std::string& argument) {
+  std::error_code error;
+  const std::string path = narrow::split_file_and_name(argument).first;
+  if (path.ends_with(".json")) return narrow::open_tensor_file(path).bytes;  // with its shards
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
+// A file that is much of the whole is written by all, any other by one rank.
+std::vector<Done> cast_files(const Options& options, const std::vector<Job>& jobs, const Target& to, bool in_folder) {
+  std::uint64_t total = 0;
+  for (const Job& job : jobs) total += job.bytes;
+  Progress progress("cast", total * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1));
+  std::vector<Done> done(jobs.size());
+  if (crew() == nullptr) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) done[i] = cast_file(options, jobs[i], to, progress, in_folder, false);
+    return done;
+  }
+  constexpr std::uint64_t least = std::uint64_t{1} << 26;
+  const auto is_special = [](const std::string& path) {  // a device, a pipe
+    std::error_code error;
+    return std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  };
+  std::vector<narrow::cluster::Item> items;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
+    if (crew()->size() > 1 && job.bytes > std::max(total / (4 * crew()->size()), least) && !is_npy(job.out) && !is_special(job.out)) {
+      done[i] = cast_file(options, job, to, progress, in_folder, true);
+    } else {
+      items.push_back({job.bytes, narrow::quote(job.in)});
+      places.push_back(i);
+    }
+  }
+  const std::vector<narrow::Bytes> results = crew()->share(items, [&](std::size_t k) {
+    return narrow::to_bytes(cast_file(options, jobs[places[k]], to, progress, in_folder, false));
+  });
+  for (std::size_t k = 0; k < places.size(); ++k) done[places[k]] = narrow::from_bytes<Done>(results[k]);
+  return done;
+}
+
+constexpr const char* index_name = "model.safetensors.index.json";
+
+// The files of a folder and what they become in another: shards keep their names, and so does the index.
+std::vector<Job> jobs_of(const std::string& from, const std::string& to_folder, const Target& to) {
+  std::error_code error;
+  if (std::filesystem::equivalent(from, to_folder, error))
+    throw narrow::Error("cast: " + narrow::quote(from) + " would be replaced file by file; give another folder");
+  std::vector<std::string> files = expand_folders({from});
+  if (files[0].ends_with(index_name)) files = narrow::open_tensor_file(files[0]).shards;
+  make_folder(to_folder);
+  std::vector<Job> jobs;
+  std::set<std::string> names;
+  const bool has_scales = to.blocks && to.result == narrow::CastResult::codes;
+  for (const std::string& file : files) {
+    std::filesystem::path name = std::filesystem::path(file).filename();
+    if (name.extension() == ".npz" || (has_scales && name.extension() == ".npy")) name.replace_extension(".safetensors");
+    if (!names.insert(name.string()).second)
+      throw narrow::Error("cast: two files of " + narrow::quote(from) + " would become " + narrow::quote(name.string()));
+    jobs.push_back({file, (std::filesystem::path(to_folder) / name).string(), size_on_disk(file)});
+  }
+  return jobs;
+}
+
+// As a model's own index: which shard has which tensor.
+std::string index_text(const std::vector<Job>& jobs, const std::vector<Done>& done) {
+  Json map = Json::object();
+  std::uint64_t total = 0;
+  std::map<std::string, std::string> shard_of;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    for (const auto& [name, bytes] : done[i].tensors) {
+      shard_of[name] = std::filesystem::path(jobs[i].out).filename().string();
+      total += bytes;
+    }
+  for (const auto& [name, shard] : shard_of) map[name] = shard;
+  return json_text(Json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}});
+}
+
 int run(const Options& options) {
   if (options.files.size() != 2)
     throw narrow::Error("cast: give IN and OUT; for example: narrow cast model.safetensors out.safetensors --to e4m3");
   if (!options.to) throw narrow::Error("cast: no format; give one: --to e4m3");
   options.cast.check();
   const Target to = read_target(options);
-  const std::string& path = options.files[1];
-  const ChosenFile input = open_chosen(options.files[0], options.choice);
-  const Plan plan = make_plan(input, to);
-  check_output(path, plan, input, to);
-  Outcome outcome;
-  outcome.lost_blocks = write_plan(plan, path, to, options.cast.random_value());
-  if (!input.one_named || input.file.tensors.size() == 1) outcome.before = input.file.bytes;
-  outcome.after = std::filesystem::file_size(path);
-  print_error(left_out_text(input));
-  print(options.json ? json_text(to_json(plan, path, to, outcome)) : summary(plan, path, to, outcome));
+  const std::string &in = options.files[0], &out = options.files[1];
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(in, error);
+  const std::vector<Job> jobs = folder ? jobs_of(in, out, to) : std::vector<Job>{{in, out, size_on_disk(in)}};
+  const std::vector<Done> done = cast_files(options, jobs, to, folder);
+  // Last: it names files that are there.
+  if (folder && std::filesystem::exists(std::filesystem::path(in) / index_name, error))
+    write_file((std::filesystem::path(out) / index_name).string(), index_text(jobs, done));
+  Json list = Json::array();
+  for (const Done& d : done) {
+    print_error(d.left_out);
+    if (options.json) list.push_back(Json::parse(d.said));
+    else print(d.said);
+  }
+  if (options.json) print(json_text(folder ? list : list[0]));
   return 0;
 }
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("FILE", options->files,
-                   "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same");
+                   "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same; or two folders: each "
+                   "tensor file of the first becomes one of the same name in the second, and the index of a model follows");
   arguments.option(
       "--to", options->to, "FORMAT",
       "the format of the result; a block format (mxfp8_e4m3, nvfp4, see list-scaling) gives codes and scales, "

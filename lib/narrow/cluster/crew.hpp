@@ -26,8 +26,11 @@ class Crew {
   // several that of the first item, and items that nobody has begun are left.
   virtual std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) = 0;
 
-  // Waits for all ranks.
-  void meet() { (void)share({}, {}); }
+  // What the first rank gives, on all ranks.
+  virtual Bytes from_first(Bytes bytes) = 0;
+
+  // Each rank does its own, and waits for all; what one throws all throw, of several the first rank's.
+  virtual void together(const std::function<void()>& own) = 0;
 };
 
 // work(i, log) for every item, alone (crew is nullptr, and so is the log) or by a crew: light items as a whole, heavy ones

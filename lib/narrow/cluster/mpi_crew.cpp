@@ -70,6 +70,18 @@ void members(Archive& archive, Contribution& c) {
   archive(c.items, c.results, c.failure);
 }
 
+template <class Work>
+Failure failure_of(std::uint64_t item, const std::string& where, const Work& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    return {item, where + "not enough memory for this request"};
+  } catch (const std::exception& error) {
+    return {item, where + error.what()};
+  }
+  return {};
+}
+
 }  // namespace
 
 struct MpiCrew::State {
@@ -83,14 +95,12 @@ struct MpiCrew::State {
     Contribution own;
     for (std::size_t i = take(false); i < items.size(); i = take(!own.failure.message.empty())) {
       set_item(items[i].name);
-      try {
+      const std::string where = size == 1 ? "" : "rank " + std::to_string(rank) + " at " + items[i].name + ": ";
+      own.failure = failure_of(i, where, [&] {
         Bytes result = work(i);
         own.items.push_back(i);
         own.results.push_back(std::move(result));
-      } catch (const std::exception& error) {
-        const std::string what = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "not enough memory for this request" : error.what();
-        own.failure = {i, size == 1 ? what : "rank " + std::to_string(rank) + " at " + items[i].name + ": " + what};
-      }
+      });
       set_item("");
     }
     return own;
@@ -202,6 +212,21 @@ std::vector<Bytes> MpiCrew::share(std::span<const Item> items, const std::functi
   }
   if (!first.message.empty()) throw Error(first.message);
   return results;
+}
+
+void MpiCrew::together(const std::function<void()>& own) {
+  const std::string where = rank() == 0 ? "" : "rank " + std::to_string(rank()) + ": ";
+  const Contribution mine{{}, {}, failure_of(rank(), where, own)};
+  for (const Contribution& c : state_->exchange(mine))
+    if (!c.failure.message.empty()) throw Error(c.failure.message);
+}
+
+Bytes MpiCrew::from_first(Bytes bytes) {
+  std::uint64_t size = bytes.size();
+  MPI_Bcast(&size, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  bytes.resize(size);
+  MPI_Bcast(bytes.data(), static_cast<int>(size), MPI_BYTE, 0, MPI_COMM_WORLD);
+  return bytes;
 }
 
 int MpiCrew::conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say) {

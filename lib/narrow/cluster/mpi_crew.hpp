@@ -17,6 +17,8 @@ class MpiCrew : public Crew {
   std::size_t rank() const override;
   std::size_t size() const override;
   std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) override;
+  Bytes from_first(Bytes bytes) override;
+  void together(const std::function<void()>& own) override;
 
   // The end of every rank: returns the status of the whole, which is that of rank 0, or 2 where any rank failed. `say` is
   // called on one rank, the first of those with a failure. A rank whose failure the others do not share, because they wait

@@ -201,13 +201,20 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
       });
   if (result == CastResult::values) return without_scale;
   if (f.block_rows == 0 && scales.empty()) scales.push_back(1);  // of a tensor without elements
-  const std::uint64_t codes_end = header.bytes();
-  std::vector<std::uint8_t> narrow_scales;
-  if (f.scale.width() == 8) narrow_scales = scale_codes(scales, f);
-  const std::span<const std::byte> bytes = f.scale.width() == 8 ? std::as_bytes(std::span<const std::uint8_t>(narrow_scales))
-                                                                : std::as_bytes(std::span<const float>(scales));
-  write(codes_end, bytes);
-  if (f.has_tensor_scale()) write(codes_end + bytes.size(), std::as_bytes(std::span<const float>(&factor, 1)));
+  // A pass of one piece: whoever shares the work, one writes them.
+  fold_pieces(
+      pass.log, 1,
+      [&](std::size_t) {
+        std::vector<std::uint8_t> words;
+        if (f.scale.width() == 8) words = scale_codes(scales, f);
+        const std::span<const std::byte> bytes = f.scale.width() == 8
+                                                     ? std::as_bytes(std::span<const std::uint8_t>(words))
+                                                     : std::as_bytes(std::span<const float>(scales));
+        write(header.bytes(), bytes);
+        if (f.has_tensor_scale()) write(header.bytes() + bytes.size(), std::as_bytes(std::span<const float>(&factor, 1)));
+        return Nothing();
+      },
+      [](Nothing) {});
   return without_scale;
 }
 

@@ -80,6 +80,40 @@ NewFile::NewFile(const std::string& path) : path_(path), target_(behind_links(pa
   }
 }
 
+NewFile::NewFile(const std::string& path, std::uint64_t size)
+    : path_(path), target_(behind_links(path)), syncs_(wants_sync()) {
+  struct stat about {};
+  const bool exists = stat(target_.c_str(), &about) == 0;
+  if (exists && S_ISDIR(about.st_mode)) fail(EISDIR);
+  if (exists && access(target_.c_str(), W_OK) != 0) fail(errno);
+  open_named();
+  if (exists && fchmod(file_, about.st_mode & 07777) != 0) fail(errno);
+  if (ftruncate(file_, static_cast<off_t>(size)) != 0) fail(errno);
+}
+
+NewFile::NewFile(const std::string& path, const std::string& temporary)
+    : path_(path), target_(behind_links(path)), syncs_(wants_sync()) {
+  file_ = open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file_ < 0) fail(errno);
+  set_temporary(temporary);
+}
+
+void NewFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail(count < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
+void NewFile::leave() {
+  if (syncs_ && fsync(file_) != 0 && !cannot_sync(errno)) fail(errno);
+  if (close(std::exchange(file_, -1)) != 0) fail(errno);
+  set_temporary({});
+}
+
 void NewFile::open_temporary() {
 #ifdef O_TMPFILE
   file_ = open(folder_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -90,6 +124,10 @@ void NewFile::open_temporary() {
   }
   if (file_ >= 0) close(file_);
 #endif
+  open_named();
+}
+
+void NewFile::open_named() {
   std::string name = temporary_name(target_);
   file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) fail(errno);

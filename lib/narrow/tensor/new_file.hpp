@@ -18,6 +18,10 @@ namespace narrow {
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
+  // One that several processes write: the first makes it, `size` bytes long, the others join it under the name that it has
+  // until it is finished. Each writes its own bytes; the others leave() before the first may finish().
+  NewFile(const std::string& path, std::uint64_t size);
+  NewFile(const std::string& path, const std::string& temporary);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -26,6 +30,10 @@ class NewFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void finish();  // gives the file its name; without it nothing changes
 
+  const std::string& temporary() const { return temporary_; }
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  void leave();
+
   // Removes the temporary files that have names. Async-signal-safe, for a handler that ends the process next.
   static void remove_temporaries() noexcept;
 
@@ -33,6 +41,7 @@ class NewFile {
   void write_out(std::span<const std::byte> bytes);
   void set_temporary(std::string name);
   void open_temporary();
+  void open_named();
   [[noreturn]] void fail(int reason);
 
   std::string path_;       // as given, for messages

@@ -139,6 +139,7 @@ TensorFile read_sharded(std::shared_ptr<const MappedFile> index) {
     TensorFile part = open_shard(folder, shard);
     check_listed(part, shard, weight_map, expected);
     all.bytes += part.bytes;
+    all.shards.push_back(folder + shard);
     std::move(part.tensors.begin(), part.tensors.end(), std::back_inserter(all.tensors));
     for (auto& entry : part.metadata)
       if (metadata_keys.insert(entry.first).second) all.metadata.push_back(std::move(entry));

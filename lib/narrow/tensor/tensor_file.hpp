@@ -32,6 +32,7 @@ struct TensorFile {
   std::vector<std::pair<std::string, std::string>> metadata;  // of .safetensors
   std::vector<Tensor> parts = {};           // the scales of block-quantised tensors, which `tensors` holds as a whole
   std::vector<Unreadable> unreadable = {};  // left out of `tensors`; a file of nothing else is an Error
+  std::vector<std::string> shards = {};     // of an index: the files beside it
 
   const Tensor* find(std::string_view name) const;  // parts by name as well; nullptr when there is none
 };
