@@ -27,7 +27,7 @@ test_packages="
   locales=path:/usr/share/i18n/locales/tr_TR
 "
 
-# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, the
+# What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, MPI, the
 # other architecture's compiler with an emulator for its lanes, WebAssembly's for that one's, and what a virtual environment
 # of Python is made of.
 optional_packages="
@@ -40,6 +40,8 @@ optional_packages="
   clang=bin:clang++
   python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
   doxygen=bin:doxygen
+  libopenmpi-dev=bin:mpicxx
+  openmpi-bin=bin:mpirun
   python3-venv=python:ensurepip
   python3-dev=python:header
 "

@@ -4,6 +4,7 @@ namespace app {
 namespace {
 
 narrow::cluster::Crew* at_work = nullptr;
+thread_local bool has_own_work = false;
 
 // Handing out costs about as much as reading a thousandth of this.
 constexpr std::uint64_t together = std::uint64_t{1} << 22;
@@ -13,6 +14,10 @@ constexpr std::uint64_t together = std::uint64_t{1} << 22;
 narrow::cluster::Crew* crew() noexcept { return at_work; }
 void set_crew(narrow::cluster::Crew* crew) noexcept { at_work = crew; }
 bool speaks() noexcept { return at_work == nullptr || at_work->rank() == 0; }
+
+OwnWork::OwnWork() { has_own_work = true; }
+OwnWork::~OwnWork() { has_own_work = false; }
+bool writes() noexcept { return speaks() || has_own_work; }
 
 void share_tensors(std::span<const std::uint64_t> bytes, const std::function<std::string(std::size_t)>& name,
                    const std::function<void(std::size_t, narrow::PieceLog*)>& body) {

@@ -9,6 +9,16 @@ narrow::cluster::Crew* crew() noexcept;  // nullptr: alone
 void set_crew(narrow::cluster::Crew* crew) noexcept;
 bool speaks() noexcept;
 
+// While it lives, what this thread does is work that nobody else has: it writes files, whatever its rank.
+class OwnWork {
+ public:
+  OwnWork();
+  ~OwnWork();
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+};
+bool writes() noexcept;
+
 // body(i, log) for tensors 0, 1, .. whose sizes are given; small neighbours are one piece of work.
 void share_tensors(std::span<const std::uint64_t> bytes, const std::function<std::string(std::size_t)>& name,
                    const std::function<void(std::size_t, narrow::PieceLog*)>& body);

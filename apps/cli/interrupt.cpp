@@ -7,7 +7,10 @@ namespace {
 
 volatile std::sig_atomic_t mark = 0;
 
-void remember(int signal) { mark = signal; }
+void remember(int signal) {
+  mark = signal;
+  if (Interrupt::also != nullptr) Interrupt::also();
+}
 
 }  // namespace
 

@@ -18,6 +18,8 @@ class Interrupt {
   bool came() const;
   void pass_on() const;  // ends the program by the signal when it came
 
+  static inline void (*also)() = nullptr;  // what else a signal does, in its handler
+
  private:
   static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   std::array<struct sigaction, signals.size()> before_ = {};

@@ -1,11 +1,13 @@
 // narrow-mpi: the same commands over MPI ranks. The first rank speaks and writes; the others share what can be shared.
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 
 #include "cli/command.hpp"
 #include "cli/crew.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/cluster/mpi_crew.hpp"
@@ -30,6 +32,8 @@ int main(int argc, char** argv) {
   app::set_signals();
   narrow::cluster::MpiCrew crew(argc, argv);
   std::signal(SIGTERM, end_with_the_others);
+  setenv("OMP_NUM_THREADS", std::to_string(crew.threads()).c_str(), 0);  // what the user says stands
+  app::Interrupt::also = narrow::cluster::MpiCrew::say_who_died;
   app::set_crew(&crew);
   int status = 2;
   std::string failure;

@@ -86,7 +86,7 @@ std::string paint(std::string_view text, Colour colour, bool enabled) {
 }
 
 void print(std::string_view text) {
-  if (output_error != 0 || !speaks()) return;
+  if (output_error != 0 || (captured == nullptr && !speaks())) return;
   const std::string inert = gated(text, 1);
   if (captured != nullptr) {
     captured->out += inert;
@@ -97,7 +97,7 @@ void print(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
-  if (!speaks()) return;
+  if (captured == nullptr && !speaks()) return;
   const std::string inert = gated(text, 2);
   if (captured != nullptr) captured->err += inert;
   else std::fwrite(inert.data(), 1, inert.size(), stderr);

@@ -14,7 +14,7 @@
 namespace app {
 
 void write_file(const std::string& path, std::string_view content) {
-  if (!speaks()) return;
+  if (!writes()) return;
   narrow::NewFile file(path);
   file.write(content);
   file.finish();

@@ -5,16 +5,49 @@
 #include <memory>
 #include <set>
 
+#include "cli/crew.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
 #include "narrow/base/version.hpp"
+#include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/watched_run.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 
+namespace narrow::report {
+
+template <class Archive>
+void members(Archive& archive, Column& c) {
+  archive(c.name, c.unit, c.kind, c.style, c.digits);
+}
+template <class Archive>
+void members(Archive& archive, Table& t) {
+  archive(t.name, t.title, t.columns, t.rows, t.note, t.parameters);
+}
+template <class Archive>
+void members(Archive& archive, PagePicture& p) {
+  archive(p.title, p.subtitle, p.svg);
+}
+template <class Archive>
+void members(Archive& archive, PageTable& t) {
+  archive(t.table, t.file);
+}
+template <class Archive>
+void members(Archive& archive, PageSection& s) {
+  archive(s.name, s.question, s.finding, s.data, s.evidence, s.failure, s.notes, s.pictures, s.tables, s.command);
+}
+
+}  // namespace narrow::report
+
 namespace app {
+
+template <class Archive>
+void members(Archive& archive, ReadyFile& f) {
+  archive(f.path, f.content);
+}
+
 namespace of_report {
 
 using analysis::Experiment;
@@ -23,7 +56,7 @@ struct Options {
   std::vector<std::string> settings;
   std::optional<std::string> folder, only;
   EffortOptions effort;
-  bool json = false;
+  bool json = false, resume = false;
 };
 
 std::vector<const Experiment*> chosen(const Options& options) {
@@ -84,6 +117,29 @@ struct Answer {
   std::vector<ReadyFile> files;
   double seconds = 0;
 };
+template <class Archive>
+void members(Archive& archive, Answer& a) {
+  archive(a.section, a.files, a.seconds);
+}
+
+// What is finished waits in a file until the page is whole.
+std::string waiting_file(const std::string& folder, const Experiment& e) { return folder + "/" + e.name + ".waiting"; }
+
+std::string key_of(const analysis::Parameters& parameters) {
+  return std::string("narrow ") + narrow::version + ": " + parameters.command();
+}
+
+std::optional<Answer> finished_answer(const std::string& file, const analysis::Parameters& parameters) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return {};
+  try {
+    const auto [key, answer] =
+        narrow::from_bytes<std::pair<std::string, Answer>>(narrow::MappedFile::open(file)->bytes());
+    if (key == key_of(parameters)) return answer;
+  } catch (const narrow::Error&) {  // not one of ours, or of another version
+  }
+  return {};
+}
 
 // Whatever an experiment throws is its own failure: the others still come.
 Answer answer_of(const Experiment& experiment, const analysis::Parameters& parameters, const std::string& folder,
@@ -148,9 +204,28 @@ int run(const Options& options) {
   std::vector<ReadyFile> files;
   Json summary = Json::array();
   std::size_t failed = 0;
-  for (std::size_t i = 0; i < list.size(); ++i) {
+  const auto answer_to = [&](std::size_t i) {
     const std::string label = std::to_string(i + 1) + "/" + std::to_string(list.size()) + " " + list[i]->name;
+    const std::string file = waiting_file(*options.folder, *list[i]);
+    if (options.resume)
+      if (std::optional<Answer> known = finished_answer(file, parameters[i])) return std::move(*known);
     Answer answer = answer_of(*list[i], parameters[i], *options.folder, label);
+    const narrow::Bytes bytes = narrow::to_bytes(std::pair(key_of(parameters[i]), answer));
+    if (answer.section.failure.empty() && (options.resume || crew() != nullptr))
+      write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return answer;
+  };
+  std::vector<narrow::Bytes> shared;
+  if (crew() != nullptr) {
+    std::vector<narrow::cluster::Item> items;
+    for (const Experiment* e : list) items.push_back({1, e->name});
+    shared = crew()->share(items, [&](std::size_t i) {
+      const OwnWork own;
+      return narrow::to_bytes(answer_to(i));
+    });
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Answer answer = crew() != nullptr ? narrow::from_bytes<Answer>(shared[i]) : answer_to(i);
     failed += answer.section.failure.empty() ? 0 : 1;
     if (!options.json) print_line(answer);
     summary.push_back({{"name", answer.section.name},
@@ -163,6 +238,8 @@ int run(const Options& options) {
   }
   files.push_back({*options.folder + "/index.html", narrow::report::to_html(page)});
   for (const ReadyFile& file : files) write_file(file.path, file.content);
+  for (const Experiment* e : list)
+    if (std::error_code error; speaks()) std::filesystem::remove(waiting_file(*options.folder, *e), error);
   const std::string path = std::filesystem::absolute(files.back().path).lexically_normal().string();
   if (options.json) print(json_text({{"page", path}, {"failed", failed != 0}, {"experiments", summary}}));
   else print("\nthe page: " + narrow::visible(path) + "\n");
@@ -179,6 +256,7 @@ Action declare(Arguments& arguments) {
   arguments.option("-o,--output", options->folder, "DIR", "a folder for index.html and the CSV files");
   arguments.option("--only", options->only, "LIST", "these experiments, by comma (default: all)");
   options->effort.declare(arguments);
+  arguments.flag("--resume", options->resume, "what is finished is kept in DIR until the page is whole, and not done again after a break");
   arguments.flag("--json", options->json, "print JSON: the page and the findings");
   return [options] { return run(*options); };
 }

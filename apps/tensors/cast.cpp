@@ -357,7 +357,7 @@ std::vector<Done> cast_files(const Options& options, const std::vector<Job>& job
     for (std::size_t i = 0; i < jobs.size(); ++i) done[i] = cast_file(options, jobs[i], to, progress, in_folder, false);
     return done;
   }
-  constexpr std::uint64_t least = std::uint64_t{1} << 26;
+  constexpr std::uint64_t least = std::uint64_t{1} << 24;
   const auto is_special = [](const std::string& path) {  // a device, a pipe
     std::error_code error;
     return std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);

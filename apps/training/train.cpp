@@ -8,6 +8,7 @@
 #include <span>
 #include <system_error>
 
+#include "cli/crew.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
@@ -19,6 +20,20 @@
 #include "narrow/train/policy/recipe_words.hpp"
 #include "narrow/train/run/checkpoint.hpp"
 #include "training/train_options.hpp"
+
+namespace narrow::train {
+
+template <class Archive>
+void members(Archive& archive, FirstNonFinite& f) {
+  archive(f.step, f.tensor, f.operation, f.role, f.in_model);
+}
+template <class Archive>
+void members(Archive& archive, RunResult& r) {
+  archive(r.recipe, r.task, r.seed, r.steps, r.rows, r.skipped, r.final_loss, r.best_loss, r.first_nonfinite, r.broke,
+          r.held_out_loss, r.held_out_accuracy, r.was_stopped);
+}
+
+}  // namespace narrow::train
 
 namespace app {
 namespace of_train {
@@ -357,6 +372,30 @@ train::RunResult run_one(train::Trainer& trainer, const TrainOptions& options, c
   return trainer.result();
 }
 
+// A queue of runs, each done by one rank. What a run has to say is said by the first.
+RunResults share_runs(const TrainPlan& plan, const TrainOptions& options, const Interrupt& interrupt, Progress& progress) {
+  std::vector<narrow::cluster::Item> items;
+  for (const train::RunRequest& r : plan.runs)
+    items.push_back({*r.steps, r.recipe.name + ", seed " + std::to_string(r.seed)});
+  using Said = std::pair<train::RunResult, std::string>;
+  const std::vector<narrow::Bytes> done = crew()->share(items, [&](std::size_t i) {
+    if (interrupt.came()) throw narrow::Error("stopped by a signal");
+    const OwnWork own;
+    const Captured words;
+    train::Trainer trainer(plan.runs[i]);
+    train::RunResult result = run_one(trainer, options, plan.dump, interrupt, progress);
+    result.reports.clear();  // written, and not shown
+    return narrow::to_bytes(Said(std::move(result), words.err));
+  });
+  RunResults results;
+  for (const narrow::Bytes& bytes : done) {
+    Said said = narrow::from_bytes<Said>(bytes);
+    print_error(said.second);
+    results.push_back(std::move(said.first));
+  }
+  return results;
+}
+
 constexpr const char* other_recipes =
     "\nand other frameworks' own settings, for example\n"
     "  --recipe ds_config.json\n"
@@ -382,11 +421,13 @@ int run(const TrainOptions& options) {
   std::string heading;
   {
     Progress progress("train", plan.runs.size() * *plan.runs.front().steps);
+    if (crew() != nullptr) results = share_runs(plan, options, interrupt, progress);
     for (const train::RunRequest& request : plan.runs) {
       if (interrupt.came()) break;
+      if (crew() != nullptr && !heading.empty()) break;
       train::Trainer trainer(request);
       if (heading.empty()) heading = train_heading(trainer.request(), count_parameters(trainer));
-      results.push_back(run_one(trainer, options, plan.dump, interrupt, progress));
+      if (crew() == nullptr) results.push_back(run_one(trainer, options, plan.dump, interrupt, progress));
     }
   }
   print(options.json ? train_json(results)

@@ -15,6 +15,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "narrow/base/error.hpp"
@@ -76,6 +77,11 @@ class ByteWriter {
   void put(const std::pair<A, B>& x) {
     put(x.first), put(x.second);
   }
+  template <class... T>
+  void put(const std::variant<T...>& x) {
+    put(std::uint64_t{x.index()});
+    std::visit([&](const auto& held) { put(held); }, x);
+  }
 
   Bytes bytes_;
 };
@@ -135,6 +141,16 @@ class ByteReader {
   template <class A, class B>
   void get(std::pair<A, B>& x) {
     get(x.first), get(x.second);
+  }
+  template <class... T>
+  void get(std::variant<T...>& x) {
+    std::uint64_t index = 0;
+    get(index);
+    if (index >= sizeof...(T)) throw Error("an archive of values names a kind that there is not");
+    const auto take = [&]<std::size_t... k>(std::index_sequence<k...>) {
+      ((k == index ? get(x.template emplace<k>()) : void()), ...);
+    };
+    take(std::index_sequence_for<T...>());
   }
 
   std::span<const std::byte> bytes_;

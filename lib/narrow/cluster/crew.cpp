@@ -8,7 +8,7 @@ namespace {
 
 // A tensor is cut where it is more than a fourth of a rank's part of the whole, and a piece of it is about a sixteenth: the
 // last to finish is late by no more than that. Below this many bytes nothing is cut.
-constexpr std::uint64_t least_cut = std::uint64_t{1} << 26;
+constexpr std::uint64_t least_cut = std::uint64_t{1} << 24;
 
 // Items whose logs are held at a time: a log is a six hundredth of the FP32 data that it stands for.
 constexpr std::uint64_t most_at_once = std::uint64_t{1} << 37;

@@ -1,6 +1,7 @@
 #include "narrow/cluster/mpi_crew.hpp"
 
 #include <mpi.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ namespace {
 struct Slot {
   pid_t process;
   int rank;
+  cpu_set_t cpus;
   char item[120];  // empty: between two
 };
 
@@ -175,7 +177,9 @@ MpiCrew::MpiCrew(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   MPI_Aint there = 0;
   int unit = 0;
   MPI_Win_shared_query(state_->window, 0, &there, &unit, &slots);
-  slots[own_slot] = {getpid(), state_->rank, {}};
+  slots[own_slot] = {getpid(), state_->rank, {}, {}};
+  CPU_ZERO(&slots[own_slot].cpus);
+  (void)sched_getaffinity(0, sizeof(cpu_set_t), &slots[own_slot].cpus);
   MPI_Barrier(state_->node);
 }
 
@@ -189,6 +193,12 @@ MpiCrew::~MpiCrew() {
 
 std::size_t MpiCrew::rank() const { return static_cast<std::size_t>(state_->rank); }
 std::size_t MpiCrew::size() const { return static_cast<std::size_t>(state_->size); }
+
+int MpiCrew::threads() const {
+  cpu_set_t all = slots[0].cpus;
+  for (int k = 1; k < slot_count; ++k) CPU_OR(&all, &all, &slots[k].cpus);
+  return std::max(1, std::min(CPU_COUNT(&slots[own_slot].cpus), CPU_COUNT(&all) / slot_count));
+}
 
 std::vector<Bytes> MpiCrew::share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) {
   std::vector<std::size_t> order(items.size());

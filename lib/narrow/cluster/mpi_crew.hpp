@@ -20,6 +20,8 @@ class MpiCrew : public Crew {
   Bytes from_first(Bytes bytes) override;
   void together(const std::function<void()>& own) override;
 
+  int threads() const;  // as many as leave each rank of this node its part of the CPUs that they may use
+
   // The end of every rank: returns the status of the whole, which is that of rank 0, or 2 where any rank failed. `say` is
   // called on one rank, the first of those with a failure. A rank whose failure the others do not share, because they wait
   // for it elsewhere, says it and ends them all.
