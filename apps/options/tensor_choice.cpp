@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "cli/crew.hpp"
 #include "cli/progress.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
@@ -165,6 +166,8 @@ std::string left_out_text(const ChosenFile& chosen) {
 
 ChosenFile open_chosen(const std::string& argument, const TensorOptions& options, bool check) {
   const auto [path, name] = narrow::split_file_and_name(argument);
+  if (path == "-" && crew() != nullptr && crew()->size() > 1)
+    throw narrow::Error("standard input reaches one rank only; give a file that all of them can read");
   ChosenFile chosen{argument, narrow::open_tensor_file(path), {}, !name.empty()};
   if (!name.empty() && chosen.file.find(name) == nullptr) {
     (void)narrow::open_tensor(argument);  // says which names there are

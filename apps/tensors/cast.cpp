@@ -332,7 +332,7 @@ Done cast_file(const Options& options, const Job& job, const Target& to, Progres
   Done done;
   done.outcome.lost_blocks = (together ? write_together : write_alone)(plan, job.out, to, options.cast.random_value(), progress);
   if (!input.one_named || input.file.tensors.size() == 1) done.outcome.before = input.file.bytes;
-  done.outcome.after = std::filesystem::file_size(job.out);
+  if (!together || speaks()) done.outcome.after = std::filesystem::file_size(job.out);  // others may see it later
   done.left_out = left_out_text(input);
   done.said = options.json ? to_json(plan, job.out, to, done.outcome).dump() : summary(plan, job.out, to, done.outcome);
   for (const narrow::TensorHeader& h : headers_of(plan)) done.tensors.emplace_back(h.name, h.bytes());

@@ -175,6 +175,15 @@ TEST_CASE("narrow-mpi: what cannot be done is said once, as narrow says it") {
   check_same({"cast", folder / "model", "@OUT", "--to", "fp16"}, {3});
 }
 
+TEST_CASE("narrow-mpi: a failure that the others do not share ends them all") {
+  const Ran ran = mpi(1, {"stats", model() / "loose", ":", "-n", "1", NARROW_MPI_PROGRAM, "stats", model() / "nowhere"});
+  CHECK(ran.status == 2);
+  CHECK(contains(ran.err, "narrow: rank 1: '" + (model() / "nowhere") + "': no such file\n"));
+  const Ran input = mpi(2, {"stats", "-"});
+  CHECK(input.status == 2);
+  CHECK(contains(input.err, "narrow: standard input reaches one rank only"));
+}
+
 TEST_CASE("narrow-mpi: a queue of training runs and one of experiments give the files of narrow") {
   check_same({"train", "--task", "digits", "--recipe", "fp32,fp16-amp", "--seed", "1,2", "--steps", "20", "-o", "@OUT"}, {1, 3});
   check_same({"report", "--only", "gradient_underflow,format_choice", "--fast", "-o", "@OUT", "--json"}, {});
