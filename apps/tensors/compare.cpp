@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cli/command.hpp"
 #include "cli/crew.hpp"
@@ -48,7 +49,28 @@ ChosenFile open_side(const Options& options, std::size_t side) {
   TensorOptions choice = options.choice;
   const std::optional<std::string>& own = side == 0 ? options.x_format : options.y_format;
   if (own) choice.format = own;
-  return blame(side == 0 ? "X" : "Y", [&] { return open_chosen(options.files[side], choice); });
+  return blame(side == 0 ? "X" : "Y", [&] {
+    const std::vector<std::string> files = expand_folders({options.files[side]});
+    choice.may_match_none = files.size() > 1;
+    ChosenFile all = open_chosen(files[0], choice);
+    all.argument = options.files[side];
+    std::unordered_set<std::string> names;
+    for (const narrow::Tensor& tensor : all.tensors) names.insert(tensor.name);
+    for (std::size_t k = 1; k < files.size(); ++k) {
+      ChosenFile next = open_chosen(files[k], choice);
+      for (narrow::Tensor& tensor : next.tensors) {
+        if (!names.insert(tensor.name).second)
+          throw narrow::Error("two files of " + narrow::quote(all.argument) + " have a tensor " + narrow::quote(tensor.name) +
+                              "; compare them one by one");
+        all.tensors.push_back(std::move(tensor));
+      }
+      all.unreadable.insert(all.unreadable.end(), next.unreadable.begin(), next.unreadable.end());
+    }
+    if (choice.may_match_none && choice.pattern && all.tensors.empty() && all.unreadable.empty())
+      throw narrow::Error("--tensors: no name in the files of " + narrow::quote(all.argument) + " matches " +
+                          narrow::quote(*choice.pattern));
+    return all;
+  });
 }
 
 // The pairs to compare. One tensor each: whatever their names; else by name, and those without a partner are reported.
@@ -373,7 +395,7 @@ int run(const Options& options) {
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("FILE", options->files,
-                   "X Y: two tensor files, FILE:TENSOR, or - for one of them; many tensors go by name");
+                   "X Y: two tensor files, folders of them, FILE:TENSOR, or - for one of them; many tensors go by name");
   options->choice.declare(
       arguments,
       "compare in this format: integers (V1 and V2 too) of its width are its codes, floating numbers "

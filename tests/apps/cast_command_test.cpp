@@ -176,6 +176,43 @@ TEST_CASE("apps: cast may write over its input") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
+TEST_CASE("apps: cast of a folder casts each file as it would be cast alone, and the index of a model follows") {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() + "/in");
+  folder.write("in/a.safetensors", safetensors_of({{"w", "F32", "[4,32]", raw(some_floats(128))}}, R"({"format":"pt"})"));
+  folder.write("in/b.safetensors", safetensors_of({{"v", "F32", "[2,64]", raw(some_floats(128, 2))}, {"ids", "I32", "[1]", "1234"}}));
+  folder.write("in/c.safetensors", safetensors_of({{"only_ids", "I32", "[1]", "1234"}}));
+  folder.write("in/model.safetensors.index.json",
+               R"({"metadata":{},"weight_map":{"w":"a.safetensors","v":"b.safetensors","ids":"b.safetensors","only_ids":"c.safetensors"}})");
+  const std::string in = folder.path() + "/in", out = folder.path() + "/out/deep";
+  for (const char* format : {"e4m3", "nvfp4"}) {
+    check_ran({"cast", in, out, "--to", format}, {"a.safetensors: 1 tensor cast", "c.safetensors: nothing to cast, 1 tensor copied"});
+    for (const char* name : {"/a.safetensors", "/b.safetensors"}) {
+      check_ran({"cast", in + name, folder.path() + "/alone.safetensors", "--to", format});
+      CHECK((read_file(out + name) == read_file(folder.path() + "/alone.safetensors")));
+    }
+    CHECK(data_of(read_file(out + "/c.safetensors")) == "1234");
+    const Json index = Json::parse(read_file(out + "/model.safetensors.index.json"));
+    CHECK(index["weight_map"].size() == (format[0] == 'e' ? 4 : 8));
+    CHECK(index["weight_map"]["v"] == "b.safetensors");
+    CHECK(index["metadata"]["total_size"] == data_of(read_file(out + "/a.safetensors")).size() +
+                                                 data_of(read_file(out + "/b.safetensors")).size() + 4);
+    CHECK(run({"compare", out, out + "/model.safetensors.index.json"}).status == 0);
+  }
+  CHECK(run({"compare", in, out}).status == 1);
+  check_ran({"cast", in, out, "--to", "e4m3", "--tensors", "^v$"}, {"a.safetensors: nothing to cast"});
+  std::filesystem::remove(folder.path() + "/in/model.safetensors.index.json");
+  folder.write("in/d.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (32,), }", raw(some_floats(32))));
+  const Json rows = narrow_json({"cast", in, folder.path() + "/loose", "--to", "mxfp8"});
+  CHECK(rows.size() == 4);
+  CHECK(rows[3]["file"] == folder.path() + "/loose/d.safetensors");
+  CHECK(!std::filesystem::exists(folder.path() + "/loose/model.safetensors.index.json"));
+  check_refused({"cast", in, in, "--to", "fp16"}, {"another folder"});
+  folder.write("in/d.safetensors", safetensors_of({{"x", "F32", "[1]", "1234"}}));
+  check_refused({"cast", in, folder.path() + "/loose", "--to", "mxfp8"}, {"two files", "d.safetensors"});
+  check_refused({"compare", in, folder.path() + "/loose", "--tensors", "nothing"}, {"no name", "nothing"});
+}
+
 TEST_CASE("apps: an interrupted cast leaves the old file") {
   const Folder folder;
   const std::string in = folder.write("in.safetensors", floats_file("w", some_floats(2000000)));

@@ -14,7 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::contains;
+using test::Folder;
 using test::Ran;
+using test::read_file;
 
 const std::vector<int> rank_counts = {1, 2, 3, 4, 7};
 
@@ -30,35 +32,12 @@ Ran mpi(int ranks, const std::vector<std::string>& arguments, std::vector<std::p
   return test::run_program(words, options);
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = read(entry.path());
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = read_file(entry.path());
   return files;
 }
-
-class Folder {
- public:
-  Folder() : path_((fs::temp_directory_path() / "narrow-mpi-XXXXXX").string()) {
-    REQUIRE(mkdtemp(path_.data()) != nullptr);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  void write(const std::string& name, const std::string& content) const {
-    fs::create_directories(fs::path(*this / name).parent_path());
-    std::ofstream(*this / name, std::ios::binary) << content;
-  }
-
- private:
-  std::string path_;
-};
 
 std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   std::vector<float> values(count);
@@ -78,6 +57,7 @@ std::vector<std::uint16_t> upper_halves(const std::vector<float>& values) {
 // A model in uneven shards: one tensor is so large that ranks share it (in three pieces), others are tiny or empty.
 struct Model : Folder {
   Model() {
+    fs::create_directory(*this / "model"), fs::create_directory(*this / "loose");
     std::string map;
     const auto add = [&](const std::string& shard, const std::vector<test::Entry>& entries) {
       write("model/" + shard, test::safetensors_of(entries, R"({"format":"pt"})"));
@@ -95,7 +75,7 @@ struct Model : Folder {
     add("c.safetensors", {{"strange", "F32", "[100001]", test::raw(strange)}, {"none", "F32", "[0]", ""},
                           {"ids", "I64", "[2]", std::string(16, '\1')}});
     write("model/model.safetensors.index.json", R"({"metadata":{"total_size":1},"weight_map":{)" + map + "}}");
-    for (const char* shard : {"a.safetensors", "b.safetensors"}) write("loose/" + std::string(shard), read(*this / "model/" + shard));
+    for (const char* shard : {"a.safetensors", "b.safetensors"}) write("loose/" + std::string(shard), read_file(*this / "model/" + shard));
   }
 };
 
@@ -137,9 +117,9 @@ pid_t process_of(int rank, const std::string& word) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string words = read(entry.path() / "cmdline");
+    const std::string words = read_file(entry.path() / "cmdline");
     if (words.starts_with(NARROW_MPI_PROGRAM) && contains(words, word) &&
-        contains(read(entry.path() / "environ"), std::string("OMPI_COMM_WORLD_RANK=") + std::to_string(rank) + '\0'))
+        contains(read_file(entry.path() / "environ"), std::string("OMPI_COMM_WORLD_RANK=") + std::to_string(rank) + '\0'))
       return std::stoi(name);
   }
   return 0;
@@ -156,6 +136,7 @@ TEST_CASE("narrow-mpi: the bytes of narrow, for any number of ranks") {
   check_same({"histogram", "@INloose", "--total", "--text", "--formats", "fp16,mxfp4"}, {4});
   check_same({"compare", "@INmodel/model.safetensors.index.json", "@INmodel/model.safetensors.index.json"});
   check_same({"compare", "@INmodel/b.safetensors", "@INmodel/c.safetensors", "--json"});
+  check_same({"compare", "@INmodel", "@INloose"}, {3});
   check_same({"cast", "@INmodel", "@OUT", "--to", "nvfp4"}, rank_counts);
   check_same({"cast", "@INmodel", "@OUT", "--to", "e2m3", "--rounding", "stochastic", "--tensors", "large"});
   check_same({"cast", "@INmodel/model.safetensors.index.json", "@OUT.safetensors", "--to", "e4m3"});
@@ -231,7 +212,7 @@ TEST_CASE("narrow-mpi: a rank that is killed ends the job with its name and its 
   alone.push_back(folder / "alone");
   CHECK(test::narrow(alone).status == 0);
   for (const auto& [name, content] : files_in(folder / "alone"))
-    if (name.ends_with(".csv")) CHECK_MESSAGE((read(folder / "shared/" + name) == content), name);
+    if (name.ends_with(".csv")) CHECK_MESSAGE((read_file(folder / "shared/" + name) == content), name);
 }
 
 TEST_CASE("narrow-mpi: a rank that is killed in the middle of a cast leaves no half file") {
