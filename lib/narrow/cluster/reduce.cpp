@@ -13,7 +13,7 @@ constexpr std::size_t part_size = 1 << 10;
 // another. The loop over hops is outside, so that one pass rounds what many pieces do in a hop.
 class Part {
  public:
-  Part(std::size_t ranks, std::size_t size, std::size_t begin, std::size_t end, const ReadRank& read,
+  Part(std::size_t ranks, std::size_t size, std::size_t begin, std::size_t end, const ReadRanks& read,
        const ReduceRequest& request, std::span<Feedback> feedback)
       : ranks_(ranks), begin_(begin), length_(end - begin), read_(read), request_(request), feedback_(feedback) {
     const std::size_t pieces = pieces_of(request.algorithm, ranks);
@@ -60,8 +60,12 @@ class Part {
   std::vector<float> bring(std::size_t first_rank) {
     std::vector<float> values(length_), before;
     const std::span<float> all(values);
-    const auto rank = [&](const Span& s) { return (s.piece + first_rank) % ranks_; };
-    for (const Span& s : spans_) read_(rank(s), begin_ + s.first, all.subspan(s.first, s.length));
+    const auto rank = [&](const Span& s) {  // below twice the number of ranks
+      return s.piece + first_rank < ranks_ ? s.piece + first_rank : s.piece + first_rank - ranks_;
+    };
+    stretches_.clear();
+    for (const Span& s : spans_) stretches_.push_back({rank(s), begin_ + s.first, s.length});
+    read_(stretches_, all);
     divide(all, ranks_, request_);
     const auto lost = [&](const Span& s) { return std::span(feedback_[rank(s)]).subspan(begin_ + s.first, s.length); };
     if (!feedback_.empty()) {
@@ -109,10 +113,11 @@ class Part {
   }
 
   const std::size_t ranks_, begin_, length_;
-  const ReadRank& read_;
+  const ReadRanks& read_;
   const ReduceRequest& request_;
   const std::span<Feedback> feedback_;
   std::vector<Span> spans_;
+  std::vector<Stretch> stretches_;
 };
 
 }  // namespace
@@ -124,7 +129,7 @@ void check_order(Algorithm algorithm) {
                 "fp32-once and linear can be computed");
 }
 
-std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRank& read, const ReduceRequest& request,
+std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRanks& read, const ReduceRequest& request,
                            std::span<Feedback> feedback) {
   check_order(request.algorithm);
   check(request.wire);
@@ -134,7 +139,8 @@ std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRank& 
   if (!fits) throw Error("error feedback of another number or length than the arrays");
   std::vector<float> sum(size);
   if (ranks == 1) {
-    read(0, 0, sum);
+    const Stretch all{0, 0, size};
+    read({&all, 1}, sum);
     return sum;
   }
   const auto work = [&](std::size_t begin, std::size_t end) {
@@ -158,10 +164,8 @@ std::vector<float> all_reduce(std::span<const std::vector<float>> ranks, const R
     if (r.size() != size)
       throw Error("arrays of " + std::to_string(size) + " and " + std::to_string(r.size()) +
                   " elements; ranks add arrays of one length");
-  const ReadRank read = [&](std::size_t rank, std::size_t begin, std::span<float> out) {
-    std::copy_n(ranks[rank].begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
-  };
-  return emulate(ranks.size(), size, read, request, feedback);
+  return emulate(ranks.size(), size, read_rows([&](std::size_t rank) { return ranks[rank].data(); }), request,
+                 feedback);
 }
 
 }  // namespace narrow::cluster

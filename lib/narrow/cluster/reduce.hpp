@@ -3,6 +3,7 @@
 // among others (all_reduce by messages): the same bits.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -27,9 +28,27 @@ struct ReduceRequest {
 // Inf or NaN cannot be sent later.
 using Feedback = std::vector<float>;
 
-// The elements of a rank's array from begin on, from any thread.
-using ReadRank = std::function<void(std::size_t rank, std::size_t begin, std::span<float> out)>;
-std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRank& read, const ReduceRequest& request,
+// Elements [begin, begin + length) of a rank's array.
+struct Stretch {
+  std::size_t rank, begin, length;
+};
+// Where arrays come from: stretches of them, one after the other into out; called from any thread. In a ring of more
+// ranks than elements each stretch is one element, so that a call takes many.
+using ReadRanks = std::function<void(std::span<const Stretch> stretches, std::span<float> out)>;
+// The same for arrays that lie in memory: row(rank) points to one.
+template <class Row>
+ReadRanks read_rows(Row row) {
+  return [row](std::span<const Stretch> stretches, std::span<float> out) {
+    float* to = out.data();
+    for (const Stretch& s : stretches) {
+      const float* const from = row(s.rank) + s.begin;
+      if (s.length == 1) *to++ = *from;
+      else to = std::copy_n(from, s.length, to);
+    }
+  };
+}
+
+std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRanks& read, const ReduceRequest& request,
                            std::span<Feedback> feedback = {});
 // The same of arrays, which are of one length.
 std::vector<float> all_reduce(std::span<const std::vector<float>> ranks, const ReduceRequest& request,
