@@ -15,7 +15,13 @@ class Part {
  public:
   Part(std::size_t ranks, std::size_t size, std::size_t begin, std::size_t end, const ReadRanks& read,
        const ReduceRequest& request, std::span<Feedback> feedback)
-      : ranks_(ranks), begin_(begin), length_(end - begin), read_(read), request_(request), feedback_(feedback) {
+      : ranks_(ranks),
+        begin_(begin),
+        length_(end - begin),
+        threads_(request.wire.blocks && pieces_of(request.algorithm, ranks) == 1 ? request.threads : 1),
+        read_(read),
+        request_(request),
+        feedback_(feedback) {
     const std::size_t pieces = pieces_of(request.algorithm, ranks);
     // piece * size / pieces <= begin: the first piece that reaches beyond begin; later ones may be empty.
     for (std::size_t c = size == 0 ? pieces : begin * pieces / size; c < pieces && c * size / pieces < end; ++c) {
@@ -52,7 +58,7 @@ class Part {
   void round_sum(std::vector<float>& values, std::uint64_t sum) {
     for_each_stretch(false, [&](const Span& s) {
       round_values(std::span(values).subspan(s.first, s.length), request_.wire,
-                   sum_stream(request_, sum, begin_ + s.first));
+                   sum_stream(request_, sum, begin_ + s.first), threads_);
     });
   }
 
@@ -73,7 +79,8 @@ class Part {
       before = values;
     }
     for_each_stretch(true, [&](const Span& s) {
-      round_values(all.subspan(s.first, s.length), request_.wire, own_stream(request_, rank(s), begin_ + s.first));
+      round_values(all.subspan(s.first, s.length), request_.wire, own_stream(request_, rank(s), begin_ + s.first),
+                   threads_);
     });
     if (!feedback_.empty())
       for (const Span& s : spans_)
@@ -81,8 +88,7 @@ class Part {
     return values;
   }
 
-  // Left to right from rank piece + offset on. Random bits: sum k has two terms at least, so streams begin at 2 in the
-  // ring, where hops are counted, and elsewhere.
+  // Left to right from rank piece + offset on; the sum of k ranks draws from stream k.
   std::vector<float> fold(std::size_t offset, bool rounds) {
     std::vector<float> values = bring(offset);
     for (std::size_t hop = 1; hop < ranks_; ++hop) {
@@ -113,6 +119,7 @@ class Part {
   }
 
   const std::size_t ranks_, begin_, length_;
+  const int threads_;  // blocks of one piece are one part: the threads are free for it
   const ReadRanks& read_;
   const ReduceRequest& request_;
   const std::span<Feedback> feedback_;
@@ -131,7 +138,6 @@ void check_order(Algorithm algorithm) {
 
 std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRanks& read, const ReduceRequest& request,
                            std::span<Feedback> feedback) {
-  check_order(request.algorithm);
   check(request.wire);
   if (ranks == 0) throw Error("a sum over 0 ranks; at least 1");
   bool fits = feedback.empty() || feedback.size() == ranks;
@@ -143,6 +149,7 @@ std::vector<float> emulate(std::size_t ranks, std::size_t size, const ReadRanks&
     read({&all, 1}, sum);
     return sum;
   }
+  check_order(request.algorithm);
   const auto work = [&](std::size_t begin, std::size_t end) {
     const std::vector<float> part = Part(ranks, size, begin, end, read, request, feedback).sum();
     std::copy(part.begin(), part.end(), sum.begin() + static_cast<std::ptrdiff_t>(begin));
