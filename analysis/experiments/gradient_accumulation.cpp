@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "analysis/framework/experiment.hpp"
-#include "analysis/recordings/inputs.hpp"
+#include "analysis/recordings/micro_batches.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
@@ -17,27 +17,10 @@ using Vector = std::vector<double>;
 
 constexpr Format fp32 = "fp32"_fmt, bf16 = "bf16"_fmt, fp16 = "fp16"_fmt;
 
-// Contribution i of a sum of n: one gradient of each weight. Recorded ones first; beyond them drawn again at random.
-struct Contributions {
-  Values rows;  // one recorded micro-batch a row
-  std::uint64_t seed = 0;
-
-  std::size_t width() const { return rows.cols; }
-  void read(std::size_t i, std::size_t n, Vector& out) const {
-    const std::size_t row = i < rows.rows ? i : random_bits(seed, i) % rows.rows;
-    for (std::size_t j = 0; j < out.size(); ++j)
-      out[j] = static_cast<double>(rows.data[row * rows.cols + j]) / static_cast<double>(n);  // of a mean loss
-  }
-};
-
-Contributions made_contributions(std::uint64_t seed) {
-  Contributions c{{"made", 64, 2048, std::vector<float>(64 * 2048)}, seed};
-  for (std::size_t j = 0; j < c.rows.cols; ++j) {
-    const double mean = 0x1p-13 * normal(seed, j);
-    for (std::size_t i = 0; i < c.rows.rows; ++i)
-      c.rows.data[i * c.rows.cols + j] = static_cast<float>(mean + 0x1p-12 * normal(seed + 1, i * c.rows.cols + j));
-  }
-  return c;
+// The gradient of micro-batch i in the mean over n.
+void read(const MicroBatches& c, std::size_t i, std::size_t n, Vector& out) {
+  const float* const row = c.row(i);
+  for (std::size_t j = 0; j < out.size(); ++j) out[j] = static_cast<double>(row[j]) / static_cast<double>(n);
 }
 
 void round_all(Vector& v, const Format& f, const Cast& cast = {}, std::uint64_t seed = 0) {
@@ -67,43 +50,14 @@ struct Lost {
   double unchanged = 0;  // share of the additions of a non-zero gradient that leave the sum as it is
 };
 
-// Undefined once a sum overflowed, and where the exact mean is zero. In units of the largest mean, because squares of
-// the smallest floats need more than a double has.
-double relative_error(const Vector& got, const Vector& exact, double scale) {
-  double error = 0, signal = 0, largest = 0;
-  for (const double x : exact) largest = std::max(largest, std::fabs(x));
-  for (std::size_t j = 0; j < got.size(); ++j) {
-    if (!std::isfinite(got[j])) return std::nan("");
-    const double e = (got[j] / scale - exact[j]) / largest, x = exact[j] / largest;
-    error += e * e, signal += x * x;
-  }
-  return largest == 0 ? std::nan("") : std::sqrt(error / signal);
-}
-
-Cell percent_cell(double share) { return std::isnan(share) ? Cell{} : Cell{100 * share}; }
-std::string wrong_text(double error, int digits = 3) {
-  return std::isnan(error) ? "undefined (Inf, or a mean of zero)" : percent_text(error, digits) + " wrong";
-}
-
-// The sum in double: gradients of 24 bits within 2^20 of each other and at most 4096 of them need 56 bits at the worst,
-// and 2^-52 is far below what is measured.
-Vector exact_mean(const Contributions& c, std::size_t n) {
-  Vector sum(c.width()), g(c.width());
-  for (std::size_t i = 0; i < n; ++i) {
-    c.read(i, n, g);
-    for (std::size_t j = 0; j < g.size(); ++j) sum[j] += g[j];
-  }
-  return sum;
-}
-
 // acc = round(acc + round(g)). Sums of two numbers of up to 24 bits are rounded once: double is wide enough for the
 // nearest modes (53 >= 2 * 24 + 2), and both terms are far from its ends.
-Lost accumulate(const Contributions& c, std::size_t n, const Accumulator& a, const Vector& exact) {
+Lost accumulate(const MicroBatches& c, std::size_t n, const Accumulator& a, const Vector& exact) {
   const double scale = std::ldexp(1.0, a.scale_log2);
   Vector acc(c.width()), g(c.width()), rest(c.width()), before;
   double unchanged = 0, additions = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    c.read(i, n, g);
+    read(c, i, n, g);
     for (double& x : g) x *= scale;
     round_all(g, a.format);
     before = acc;
@@ -129,15 +83,14 @@ Lost accumulate(const Contributions& c, std::size_t n, const Accumulator& a, con
 // ---- All-reduce: every hop rounds to the format on the wire ----
 
 // Ring: chunk c of n is summed from rank c + 1 round to rank c, one addition a hop.
-double ring_error(const Contributions& c, std::size_t n, const Format& f, const Vector& exact) {
+double ring_error(const MicroBatches& c, std::size_t n, const Format& f, const Vector& exact) {
   Vector acc(c.width()), g(c.width());
   for (std::size_t hop = 0; hop < n; ++hop) {
     // Rows are read by rank; a chunk takes its elements from the rank that holds it at this hop.
     for (std::size_t chunk = 0; chunk < std::min(n, c.width()); ++chunk) {
       const std::size_t rank = (chunk + 1 + hop) % n;
-      const std::size_t row = rank < c.rows.rows ? rank : random_bits(c.seed, rank) % c.rows.rows;
-      for (std::size_t j = chunk; j < c.width(); j += n)
-        g[j] = static_cast<double>(c.rows.data[row * c.rows.cols + j]) / static_cast<double>(n);
+      const float* const row = c.row(rank);
+      for (std::size_t j = chunk; j < c.width(); j += n) g[j] = static_cast<double>(row[j]) / static_cast<double>(n);
     }
     round_all(g, f);
     for (std::size_t j = 0; j < g.size(); ++j) acc[j] += g[j];
@@ -147,10 +100,10 @@ double ring_error(const Contributions& c, std::size_t n, const Format& f, const 
 }
 
 // Tree: neighbours in pairs, then pairs of pairs. n is a power of two.
-Vector tree_sum(const Contributions& c, std::size_t first, std::size_t count, std::size_t n, const Format& f) {
+Vector tree_sum(const MicroBatches& c, std::size_t first, std::size_t count, std::size_t n, const Format& f) {
   Vector a(c.width());
   if (count == 1) {
-    c.read(first, n, a);
+    read(c, first, n, a);
   } else {
     a = tree_sum(c, first, count / 2, n, f);
     const Vector b = tree_sum(c, first + count / 2, count / 2, n, f);
@@ -175,31 +128,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const auto most = static_cast<std::size_t>(parameters.integer("most"));
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
-  Contributions c;
-  const std::string& given = parameters.text("micro_batches");
-  const std::optional<std::string> file = given.empty() ? find_data("torch/micro_batches.safetensors") : given;
-  if (file) {
-    std::string unread;
-    std::vector<Values> all = read_values_of(*file, "", &unread);
-    if (!unread.empty()) out.notes.push_back(unread);
-    c = {std::move(all.front()), seed};
-    out.data = given.empty() ? recorded_text("micro-batches of a byte-level GPT") : Source(file_text(given));
-    if (all.size() > 1)
-      out.notes.push_back("The micro-batches are the rows of " + c.rows.name + ", the first of " +
-                          std::to_string(all.size()) + " tensors; FILE:TENSOR names another.");
-    NotFinite not_finite;
-    not_finite.add(c.rows);
-    if (c.rows.rows < 2)
-      throw Error(*file + ": " + c.rows.name + " has one row; a row is the gradient of one micro-batch");
-    if (not_finite.any())
-      throw Error(*file + ": " + c.rows.name + " has " + not_finite.text() + "; gradients to be summed are finite");
-    if (std::all_of(c.rows.data.begin(), c.rows.data.end(), [](float x) { return x == 0; }))
-      throw Error(*file + ": " + c.rows.name + " is zero everywhere; there is nothing to sum");
-  } else {
-    c = made_contributions(seed);
-    out.data = made_text;
-    out.notes.push_back(no_recordings_note("the micro-batches are made of normal numbers"));
-  }
+  const MicroBatches c = load_micro_batches(parameters.text("micro_batches"), seed, out);
 
   Table sums{"micro_batches",
              "Error of a gradient accumulated over micro-batches, by the format of the running sum",
@@ -231,7 +160,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   double ring = 0, tree = 0;
   for (std::size_t n = 1; n <= most; n *= 2) {
     progress.at(static_cast<double>(n) / static_cast<double>(2 * most));
-    const Vector exact = exact_mean(c, n);
+    const Vector exact = c.exact_mean(n);
     for (std::size_t k = 0; k < std::size(accumulators); ++k) {
       last[k] = accumulate(c, n, accumulators[k], exact);
       sums.add({static_cast<std::int64_t>(n), std::string(accumulators[k].name), percent_cell(last[k].error),

@@ -38,6 +38,7 @@ struct Command {
 };
 
 // Every subcommand; adding one is one file and one line here and in command_line.cpp.
+extern const Command all_reduce_command;
 extern const Command bench_command;
 extern const Command cast_command;
 extern const Command compare_command;

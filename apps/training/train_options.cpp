@@ -209,7 +209,8 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--accumulate", accumulate, "HOW", "mean or sum of their gradients (default mean)");
   arguments.option("--ranks", ranks, "N", "simulated ranks that share a batch and reduce their gradients");
   arguments.option("--reduce", reduce, "FORMAT", "format of that sum (default: the recipe's)");
-  arguments.option("--order", order, "ORDER", "ring or tree (default ring)");
+  arguments.option("--order", order, "ORDER",
+                   "of that sum: ring, tree, recursive-doubling, fp32-once or linear (default ring)");
   arguments.option("--print-recipe", print_recipe, "NAME", "print a recipe as JSON, as a start for one of your own");
   arguments.flag("--list-recipes", list_recipes, "print the recipes");
   arguments.flag("--json", json, "print JSON");
@@ -246,7 +247,10 @@ TrainPlan plan_training(const TrainOptions& o) {
         : o.batch || theirs.where.empty() ? "--batch"
                                           : "--recipe: " + theirs.where,
         [&] { train::check_batch(*common.batch, common.ranks, common.micro_batches); });
-  if (o.order) common.order = parse_name<train::ReduceOrder, 2>(*o.order, "--order", {"ring", "tree"});
+  if (o.order) {
+    common.order = parse_name<narrow::cluster::Algorithm>(*o.order, "--order", narrow::cluster::algorithm_names);
+    blame("--order", [&] { narrow::cluster::check_order(common.order); });
+  }
   choose_order(o, common);
   std::vector<std::uint64_t> seeds;
   for (const std::string& word : split(o.seeds.value_or("1"), "--seed"))

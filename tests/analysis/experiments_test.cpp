@@ -25,6 +25,7 @@ const std::vector<Small>& small_runs() {
                                           {"loss_scaling", {"steps=20"}},
                                           {"attention_overflow", {"longest=128", "trials=1"}},
                                           {"gradient_accumulation", {"most=16"}},
+                                          {"all_reduce", {"ranks=16"}},
                                           {"accumulator_width", {"outputs=8", "longest=1024"}},
                                           {"fp8_scaling", {}},
                                           {"stochastic_rounding", {"runs=40", "steps=400", "samples=40000"}},
@@ -133,6 +134,22 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
   CHECK(error("all_reduce", "BF16, ring") == 50);
   CHECK(error("all_reduce", "BF16, tree") == 0);
   CHECK(error("all_reduce", "FP32, ring") == 0);
+
+  // Over ranks it is the same sum, whatever carries it; FP16 is scaled into its range.
+  const Outcome ranks = test::run_experiment("all_reduce", {"micro_batches=" + data.folder() + "/ones.safetensors", "ranks=512"});
+  const auto by_rank = [&](const char* algorithm, const char* format) {
+    for (const auto& row : table_of(ranks, "ranks").rows)
+      if (number(row[0]) == 512 && std::get<std::string>(row[1]) == algorithm && std::get<std::string>(row[2]) == format)
+        return number(row[3]);
+    FAIL("no row " << algorithm);
+    return 0.0;
+  };
+  CHECK(by_rank("ring", "bf16") == 50);
+  CHECK(by_rank("ring", "e5m2") == 100 * (1 - 8.0 / 512));  // eight of them: the quantum of 8 to 16 is 2
+  for (const char* exact : {"fp16", "fp32"}) CHECK(by_rank("ring", exact) == 0);
+  for (const char* format : {"bf16", "fp16", "e5m2"})
+    for (const char* algorithm : {"tree", "fp32-once"}) CHECK(by_rank(algorithm, format) == 0);
+  CHECK(ranks.finding.find("is 50 % wrong as a BF16 ring, 0 % wrong as a tree") != std::string::npos);
 }
 
 TEST_CASE("analysis: bad requests of experiments are errors of one line") {

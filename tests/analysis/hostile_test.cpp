@@ -88,7 +88,7 @@ std::string all_text(const Outcome& o) {
 
 std::vector<std::string> small_settings(const Experiment& e) {
   std::vector<std::string> settings;
-  for (const auto& [name, value] : {std::pair{"longest", "64"}, {"trials", "1"}, {"most", "16"}, {"samples", "4096"}})
+  for (const auto& [name, value] : {std::pair{"longest", "64"}, {"trials", "1"}, {"most", "16"}, {"ranks", "16"}, {"samples", "4096"}})
     for (const analysis::Parameter& p : e.parameters)
       if (p.name == name) settings.push_back(std::string(name) + "=" + value);
   return settings;
@@ -143,7 +143,7 @@ TEST_CASE("analysis: integer tensors beside floating ones are named as not read"
   const std::string path = folder.write(
       "t.safetensors", test::file_of({stored("labels", {4}, low_wave, "I32"), stored("w.grad", {16, 32}, low_wave)}));
   for (const char* setting : {"gradient_underflow gradients=", "format_choice tensors=", "fp8_scaling tensors=",
-                              "gradient_accumulation micro_batches="}) {
+                              "gradient_accumulation micro_batches=", "all_reduce micro_batches="}) {
     const std::string words = setting;
     const Outcome o =
         test::run_experiment(words.substr(0, words.find(' ')), {words.substr(words.find(' ') + 1) + path});

@@ -52,7 +52,7 @@ TEST_CASE("analysis: every file of analysis registers and no two have one name o
   }
   for (const char* name : {"gradient_underflow", "loss_scaling", "attention_overflow", "gradient_accumulation",
                            "accumulator_width", "fp8_scaling", "stochastic_rounding", "operation_policy",
-                           "memory_and_speed", "format_choice", "order_matters", "gradient_direction"})
+                           "memory_and_speed", "format_choice", "order_matters", "gradient_direction", "all_reduce"})
     CHECK_MESSAGE(names.count(name) == 1, name);
 }
 

@@ -159,6 +159,8 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
         {"--print-recipe", named},
         {"--recipe", "fp32", "--steps", "1", "--resume", "-o", runs},
         {"--task", "lm", "--text", text, "--steps", "1"}}},
+      {"all-reduce",
+       {{f, f}, {f}, {npz}, {bad}, {"--algorithm", bad}, {"--format", bad}, {"--ranks", bad}, {f, f, "-o", out + bad}}},
       {"memory", {{"--recipe", recipe}, {"--recipe", named, "--layers", "1", "--width", "64"}, {"--recipe", bad}}},
       {"bench", {{"--kernel", bad}, {"--quick", "--kernel", "histogram", "--size", bad}}},
       {"list", {{bad}}},

@@ -50,6 +50,7 @@ std::vector<std::vector<std::string>> requests(const test::Folder& folder) {
           {"list"},
           {"list", "format_choice"},
           {"formats", "--devices"},
+          {"all-reduce", "--elements", "10", "--algorithm", "all"},
           {"memory", "--layers", "2", "--width", "64", "--devices", "2"},
           {"run", "format_choice", "-o", folder / "run", "--show"},
           {"report", "--only", "format_choice", "--fast", "-o", folder / "report"}};

@@ -1,6 +1,6 @@
 # Who may include whom. Usage: cmake -D ROOT=<source folder> -P include_direction.cmake; fails with every violation.
-#   base <- format <- round <- {arith, text} <- simd <- array <- {dot, scale, tensor} <- train; tensor sees scale, to read what
-#   block formats are
+#   base <- format <- round <- {arith, text} <- simd <- array <- {dot, scale, tensor} <- cluster <- train; tensor sees scale,
+#   to read what block formats are; cluster does not see dot
 
 cmake_minimum_required(VERSION 3.25)
 set(may_base base)
@@ -16,7 +16,8 @@ foreach(module dot scale tensor)
   set(may_${module} ${up_to_text} ${module})
 endforeach()
 list(APPEND may_tensor scale)
-set(may_train ${up_to_text} dot scale tensor train)
+set(may_cluster ${up_to_text} scale tensor cluster)
+set(may_train ${may_cluster} dot train)
 set(may_report base format text report)
 set(may_plot base report plot)
 set(all_but_cuda_and_plot ${may_train} report)

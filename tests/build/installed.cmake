@@ -23,7 +23,7 @@ endfunction()
 
 # As on a machine without the sources: the folder that was installed is the only one.
 set(ENV{NARROW_DATA} ${data})
-foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gradient_accumulation;most=2" "fp8_scaling"
+foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gradient_accumulation;most=2" "all_reduce" "fp8_scaling"
         "operation_policy" "format_choice" "memory_and_speed")
   step("${words}" ${program} run ${words} --fast --json)
   if(text MATCHES "made numbers|NARROW_DATA")

@@ -163,6 +163,7 @@ const std::vector<Case> cases = {
     {{"list-scaling"}},
     {{"scale-trace", "--events", "@IN/log.csv", "--policy", "torch,megatron"}},
     {{"train", "--task", "digits", "--recipe", "@IN/recipe.json", "--steps", "2", "-o", "@OUT/run"}, 0, false},
+    {{"all-reduce", "@IN/x.npy", "@IN/x.npy", "--algorithm", "tree", "-o", "@OUT/r.npy"}, 0, true, {"r.npy"}},
     {{"memory", "--layers", "2", "--width", "64"}},
     {{"bench", "--quick", "--kernel", "files", "--size", "1", "--repeat", "1", "--dir", "@OUT"}, 0, false},
     {{"list"}},

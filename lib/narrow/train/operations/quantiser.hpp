@@ -32,6 +32,10 @@ struct Factor {
   const Quantised* blocks = nullptr;
 };
 
+// Where the state of a quantiser has the largest magnitude of the step so far: the only part that ranks do not agree
+// on.
+inline constexpr std::size_t state_amax = 3;
+
 template <class T>
 class Quantiser {
  public:
@@ -53,7 +57,7 @@ class Quantiser {
   // Delayed scaling: the amax of the step joins the history. Everything else has no memory.
   void end_step();
   bool has_state() const noexcept { return precision_.scaling == Scaling::tensor_delayed; }
-  std::vector<float> state() const;            // scale, window_max, oldest, amax of this step, history ...
+  std::vector<float> state() const;            // scale, window_max, oldest, amax of this step (state_amax), history ...
   void restore(std::span<const float> state);  // throws Error when it is none
 
   const std::string& tensor() const noexcept { return tensor_; }

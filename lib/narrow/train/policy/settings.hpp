@@ -72,14 +72,6 @@ struct Schedule {
   ScheduleCounts counts = ScheduleCounts::steps;
   std::uint64_t length = 0;  // warmup and decay; a constant rate has none
 };
-// In which order the gradients of ranks are added, and the words for it.
-enum class ReduceOrder : std::uint8_t {
-  ring,  // the array in N pieces; piece c starts at rank c + 1 and travels once around, each rank adding its own
-  tree   // pairs of ranks, then pairs of pairs: ((0 + 1) + (2 + 3)) + ...
-};
-// The words for it.
-inline constexpr std::array<std::string_view, 2> reduce_order_names = {"ring", "tree"};
-constexpr std::string_view name_of(ReduceOrder o) noexcept { return reduce_order_names[static_cast<std::size_t>(o)]; }
 
 // Whether the norm that is clipped is that of the gradients or that of the scaled ones, scale times as large: then a
 // limit of 1 at a scale of 65536 leaves true gradients of norm 1/65536.

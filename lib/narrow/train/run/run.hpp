@@ -18,7 +18,12 @@
 #include <vector>
 
 #include "narrow/array/histogram.hpp"
+#include "narrow/cluster/algorithm.hpp"
 #include "narrow/train/policy/recipe.hpp"
+
+namespace narrow::cluster {
+class Messages;
+}
 
 namespace narrow::train {
 
@@ -53,7 +58,10 @@ struct RunRequest {
   std::optional<OptimiserSettings> optimiser;
   std::string text;  // lm: a file; empty: the text in the library
   std::size_t micro_batches = 1, ranks = 1;
-  ReduceOrder order = ReduceOrder::ring;
+  cluster::Algorithm order = cluster::Algorithm::ring;
+  // Where given, this process is one of the ranks, and computes the gradients of its own part of each batch: the same
+  // bits as all ranks in one process, on all of them. Must outlive the run.
+  cluster::Messages* messages = nullptr;
   AccumulateAs accumulate = AccumulateAs::mean;
   ClipOrder clip_order = ClipOrder::after_unscale;
   Schedule schedule;                   // a length of 0 is that of the run

@@ -6,7 +6,8 @@
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
 #include "narrow/base/random.hpp"
-#include "narrow/train/operations/reduce.hpp"
+#include "narrow/cluster/reduce.hpp"
+#include "narrow/train/operations/quantiser.hpp"
 #include "narrow/train/run/loss_summary.hpp"
 
 namespace narrow::train {
@@ -26,6 +27,23 @@ std::string first_broken(const Parameters& parameters) {
   return "no parameter";
 }
 
+// A rank for each process, or all of them here.
+void check_ranks(RunRequest& r) {
+  if (r.messages == nullptr) return cluster::check_order(r.order);
+  if (r.ranks == 1) r.ranks = r.messages->size();
+  if (r.ranks != r.messages->size())
+    throw Error(std::to_string(r.ranks) + " ranks in " + std::to_string(r.messages->size()) +
+                " processes; as many of the one as of the other");
+  if (r.ranks > 1 && r.shape->kind == ModelKind::cnn)
+    throw Error(
+        "the running statistics of batch norm go from rank to rank in one process; for ranks that are processes "
+        "choose a model without batch norm");
+  if (r.ranks > 1 && r.instrument_every != 0)
+    throw Error(
+        "each process sees its own part of a batch, so that no report is of the whole step; instrument a run of "
+        "as many ranks in one process");
+}
+
 RunRequest with_defaults(RunRequest r) {
   const TaskSettings own = settings_of(r.task);
   if (!r.steps) r.steps = own.steps;
@@ -33,6 +51,7 @@ RunRequest with_defaults(RunRequest r) {
   if (!r.shape) r.shape = own.shape;
   if (!r.optimiser) r.optimiser = own.optimiser;
   if (*r.steps == 0) throw Error("a run of 0 steps; at least 1");
+  check_ranks(r);
   check_batch(*r.batch, r.ranks, r.micro_batches);
   check(*r.shape);
   check(*r.optimiser);
@@ -68,6 +87,9 @@ struct Trainer::Run {
   }
 
   double forward_backward(const Batch& batch, std::uint64_t number, float scale, Observer* observer);
+  std::vector<double> compute_parts(const Batch& batch, std::uint64_t number, float scale, std::size_t first,
+                                    std::size_t last, std::vector<std::vector<float>>& ranks);
+  void share_step(std::vector<double>& losses);
   std::optional<FirstNonFinite> trace(const Batch& batch, std::uint64_t number, float scale);
   void evaluate(RunResult& result);
 
@@ -82,38 +104,86 @@ struct Trainer::Run {
   std::optional<std::uint64_t> broke;
 };
 
-// Ranks one after the other, each with its micro-batches; the gradients that are left are those of all, still scaled.
-double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, float scale, Observer* observer) {
-  const TrainingPolicy& policy = request.recipe.policy.training;
+// Parts [first, last) of a batch one after the other, a rank's micro-batches together; their losses, and what each
+// rank's gradients add up to.
+std::vector<double> Trainer::Run::compute_parts(const Batch& batch, std::uint64_t number, float scale,
+                                                std::size_t first, std::size_t last,
+                                                std::vector<std::vector<float>>& ranks) {
   const std::size_t parts = request.ranks * request.micro_batches, size = batch.size / parts;
-  double loss = 0;
-  const Watching watching(*model, observer);
+  const bool is_mean = request.accumulate == AccumulateAs::mean;
+  std::vector<double> losses;
   model->set_training(true);
-  std::vector<std::vector<float>> ranks(request.ranks);
-  for (std::size_t part = 0; part < parts; ++part) {
+  for (std::size_t part = first; part < last; ++part) {
     model->set_step(request.seed, number * parts + part);
-    loss += static_cast<double>(model->forward(parts == 1 ? batch : rows_of(batch, part * size, (part + 1) * size)));
-    const bool is_mean = request.accumulate == AccumulateAs::mean;
+    losses.push_back(
+        static_cast<double>(model->forward(parts == 1 ? batch : rows_of(batch, part * size, (part + 1) * size))));
     model->backward(is_mean ? scale / static_cast<float>(request.micro_batches) : scale);
     if (parts == 1) break;
     const std::uint64_t seed = stream(request.seed, accumulation, number * parts + part);
-    accumulate(ranks[part / request.micro_batches], parameters, policy.gradient_accumulation, seed, request.threads);
+    accumulate(ranks[part / request.micro_batches], parameters, request.recipe.policy.training.gradient_accumulation,
+               seed, request.threads);
   }
-  if (parts > 1)
-    scatter_gradients(all_reduce(std::move(ranks), policy.reduction, request.order,
-                                 stream(request.seed, reduction, number), request.threads),
-                      parameters);
+  return losses;
+}
+
+// What one process would know of all parts: their losses, and the largest magnitudes that delayed scaling saw.
+void Trainer::Run::share_step(std::vector<double>& losses) {
+  cluster::Messages& messages = *request.messages;
+  std::vector<double> all(request.ranks * losses.size());
+  std::copy(losses.begin(), losses.end(), all.begin() + static_cast<std::ptrdiff_t>(messages.rank() * losses.size()));
+  share(messages, std::as_writable_bytes(std::span(all)));
+  losses = std::move(all);
+  std::vector<LayerState> states = model->states();
+  if (states.empty()) return;
+  std::vector<float> largest(request.ranks * states.size());
+  for (std::size_t k = 0; k < states.size(); ++k)
+    largest[messages.rank() * states.size() + k] = states[k].values[state_amax];
+  share(messages, std::as_writable_bytes(std::span(largest)));
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    float& amax = states[i % states.size()].values[state_amax];
+    if (largest[i] > amax) amax = largest[i];
+  }
+  model->restore(states);
+}
+
+// The gradients that are left are those of all ranks, still scaled.
+double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, float scale, Observer* observer) {
+  const std::size_t parts = request.ranks * request.micro_batches;
+  const Watching watching(*model, observer);
+  std::vector<std::vector<float>> ranks(request.ranks);
+  const std::size_t own = request.messages != nullptr ? request.messages->rank() : 0;
+  const bool is_alone = request.messages == nullptr || request.ranks == 1;
+  std::vector<double> losses = compute_parts(batch, number, scale, is_alone ? 0 : own * request.micro_batches,
+                                             is_alone ? parts : (own + 1) * request.micro_batches, ranks);
+  if (!is_alone) share_step(losses);
+  if (parts > 1) {
+    const Precision& precision = request.recipe.policy.training.reduction;
+    const cluster::ReduceRequest sum{request.order,
+                                     {precision.format, precision.cast},
+                                     true,
+                                     stream(request.seed, reduction, number),
+                                     request.threads};
+    if (is_alone) ranks[0] = cluster::all_reduce(ranks, sum);
+    else cluster::all_reduce(*request.messages, ranks[own], sum);
+    scatter_gradients(ranks[is_alone ? 0 : own], parameters);
+  }
+  double loss = 0;
+  for (const double x : losses) loss += x;
   return loss / static_cast<double>(parts);
 }
 
-// The same step once more, watched: the bits are the same, so the first Inf or NaN is in the same place. What the
-// layers remember has seen the step already.
+// The same step once more, watched: the bits are the same, so the first Inf or NaN is in the same place; every process
+// looks at all parts. What the layers remember has seen the step already.
 std::optional<FirstNonFinite> Trainer::Run::trace(const Batch& batch, std::uint64_t number, float scale) {
   std::vector<std::vector<float>> gradients;
   for (Parameter<float>* p : parameters) gradients.push_back(p->gradient.data);
   const std::vector<LayerState> states = model->states();
   FiniteWatch watch;
-  forward_backward(batch, number, scale, &watch);
+  {
+    const Watching watching(*model, &watch);
+    std::vector<std::vector<float>> ranks(request.ranks);
+    compute_parts(batch, number, scale, 0, request.ranks * request.micro_batches, ranks);
+  }
   model->restore(states);
   for (std::size_t k = 0; k < parameters.size(); ++k) parameters[k]->gradient.data = std::move(gradients[k]);
   FirstNonFinite first = watch.first().value_or(FirstNonFinite{0, "sum of gradients", {}, {}, false});
