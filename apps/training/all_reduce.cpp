@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/crew.hpp"
 #include "cli/explanation.hpp"
 #include "cli/json_value.hpp"
 #include "cli/number_text.hpp"
@@ -51,7 +52,8 @@ float normal(std::uint64_t seed, std::uint64_t index) {
 }
 
 Gradients draw(const Options& o) {
-  const std::uint64_t ranks = parse_count(o.ranks.value_or("8"), "--ranks", 1, 65536);
+  const std::string default_ranks = crew() != nullptr ? std::to_string(crew()->size()) : "8";
+  const std::uint64_t ranks = parse_count(o.ranks.value_or(default_ranks), "--ranks", 1, 65536);
   const std::uint64_t size = parse_count(o.elements.value_or("65536"), "--elements", 0, most_numbers);
   const std::uint64_t seed = parse_count(o.seed.value_or("1"), "--seed", 0, ~std::uint64_t{0});
   if (ranks * size > most_numbers)
@@ -88,17 +90,20 @@ Gradients read(const Options& o) {
   return g;
 }
 
+// Ranks that are processes add their numbers themselves.
+bool by_messages() { return crew() != nullptr && crew()->size() > 1; }
+
 std::vector<cluster::Algorithm> choose(const Options& o) {
   if (o.algorithm != "all") {
     const auto one =
         parse_name<cluster::Algorithm>(o.algorithm.value_or("ring"), "--algorithm", cluster::algorithm_names);
-    blame("--algorithm", [&] { cluster::check_order(one); });
+    if (!by_messages()) blame("--algorithm", [&] { cluster::check_order(one); });
     return {one};
   }
   if (o.output) throw narrow::Error("--output: one result is written; name one --algorithm");
   std::vector<cluster::Algorithm> all;
   for (std::size_t i = 0; i < cluster::algorithm_count; ++i)
-    if (cluster::algorithm_table[i].is_fixed) all.push_back(static_cast<cluster::Algorithm>(i));
+    if (cluster::algorithm_table[i].is_fixed || by_messages()) all.push_back(static_cast<cluster::Algorithm>(i));
   return all;
 }
 
@@ -107,10 +112,17 @@ Result reduce(const Gradients& g, const cluster::ReduceRequest& request, std::ui
               std::span<const cluster::ExactSum> exact) {
   const std::size_t size = g.ranks[0].size();
   std::vector<cluster::Feedback> lost(feedback ? g.ranks.size() : 0, cluster::Feedback(size));
+  const auto all_reduce = [&] {
+    if (!by_messages()) return cluster::all_reduce(g.ranks, request, lost);
+    const std::size_t rank = crew()->rank();
+    std::vector<float> own = g.ranks[rank];
+    cluster::all_reduce(crew()->messages(), own, request, feedback ? std::span<float>(lost[rank]) : std::span<float>());
+    return own;
+  };
   std::vector<double> mean(size);
   Result result{request.algorithm, {}, {}};
   for (std::uint64_t step = 0; step < steps; ++step) {
-    result.last = cluster::all_reduce(g.ranks, request, lost);
+    result.last = all_reduce();
     for (std::size_t i = 0; i < size; ++i) mean[i] += static_cast<double>(result.last[i]);
   }
   for (double& x : mean) x /= static_cast<double>(steps);
@@ -195,6 +207,9 @@ int run(const Options& o) {
   request.wire = blame("--format", [&] { return cluster::require_wire(o.format.value_or("bf16")); });
   const std::uint64_t steps = parse_count(o.steps.value_or(o.feedback ? "8" : "1"), "--steps", 1, 100000);
   const Gradients g = o.files.empty() ? draw(o) : read(o);
+  if (by_messages() && g.ranks.size() != crew()->size())
+    throw narrow::Error("all-reduce: " + std::to_string(g.ranks.size()) + " ranks in " + std::to_string(crew()->size()) +
+                        " processes; as many of the one as of the other");
   const std::vector<cluster::ExactSum> exact = cluster::exact_sums(
       g.ranks.size(), g.ranks[0].size(), cluster::read_rows([&](std::size_t rank) { return g.ranks[rank].data(); }));
   std::vector<Result> results;
@@ -204,7 +219,7 @@ int run(const Options& o) {
   }
   // One rank keeps its numbers, which need not be of the format.
   const bool has_ulp = !request.wire.blocks && steps == 1 && g.ranks.size() > 1;
-  if (o.output) {
+  if (o.output && writes()) {
     narrow::TensorWriter writer(*o.output, {g.header});
     writer.write(std::as_bytes(std::span(results[0].last)));
     writer.finish();

@@ -149,27 +149,31 @@ class RunFiles {
     make_folder(folder);
     const std::string checkpoint = resume ? to_resume(base_) : "";
     if (!checkpoint.empty()) train::read_checkpoint(checkpoint, trainer);
-    else train::write_checkpoint(base_ + ".safetensors", trainer);
+    else write_checkpoint(trainer);
   }
 
   // After each step: a checkpoint every ten seconds, so that little is lost when the machine stops.
   void after_step(train::Trainer& trainer) {
     if (std::chrono::steady_clock::now() < next_) return;
-    train::write_checkpoint(base_ + ".safetensors", trainer);
+    write_checkpoint(trainer);
     next_ = std::chrono::steady_clock::now() + checkpoint_interval;
   }
   void write_report(const train::StepReport& report) const {
     write_file(base_ + "-step" + std::to_string(report.step) + ".csv", report_csv(report));
   }
   void write_dump(train::Trainer& trainer, std::uint64_t step) const {
-    train::write_dump(base_ + "-step" + std::to_string(step) + ".safetensors", trainer);
+    if (writes()) train::write_dump(base_ + "-step" + std::to_string(step) + ".safetensors", trainer);
   }
   void finish(train::Trainer& trainer) {  // checkpoint and CSV
-    train::write_checkpoint(base_ + ".safetensors", trainer);
+    write_checkpoint(trainer);
     write_file(base_ + ".csv", steps_csv(trainer.rows()));
   }
 
  private:
+  void write_checkpoint(train::Trainer& trainer) const {
+    if (writes()) train::write_checkpoint(base_ + ".safetensors", trainer);
+  }
+
   std::string base_;  // folder/RECIPE-seedS
   std::chrono::steady_clock::time_point next_;
 };
@@ -402,7 +406,17 @@ constexpr const char* other_recipes =
     "  --recipe fsdp:param_dtype=bfloat16,reduce_dtype=float32   (or such keys in a .json file)\n"
     "  --recipe 'megatron:--fp16 --initial-loss-scale 65536 --hysteresis 4'   (or megatron:FILE of such flags)\n";
 
-int run(const TrainOptions& options) {
+// Whether the ranks of a crew are those of the training, each with its part of every batch. Else each run is one rank's.
+bool is_data_parallel(TrainOptions& options) {
+  if (crew() == nullptr || crew()->size() == 1) return false;
+  const std::string ranks = std::to_string(crew()->size());
+  const bool asked = options.order || options.reduce;
+  if (!options.ranks && (asked || plan_training(options).runs.size() == 1)) options.ranks = ranks;
+  return options.ranks == ranks;
+}
+
+int run(const TrainOptions& given) {
+  TrainOptions options = given;
   if (options.list_recipes) {
     print(options.json ? recipe_list_json() : recipe_list().to_text(use_colour(1)) + other_recipes);
     return 0;
@@ -413,7 +427,10 @@ int run(const TrainOptions& options) {
     print(recipe_json(recipe));
     return 0;
   }
-  const TrainPlan plan = plan_training(options);
+  const bool data_parallel = is_data_parallel(options);
+  TrainPlan plan = plan_training(options);
+  for (train::RunRequest& request : plan.runs)
+    if (data_parallel) request.messages = &crew()->messages();
   if (options.resume) check_resumed(*options.folder, plan);
   for (const std::string& note : plan.notes) complain("note: " + note);
   const Interrupt interrupt;
@@ -421,13 +438,13 @@ int run(const TrainOptions& options) {
   std::string heading;
   {
     Progress progress("train", plan.runs.size() * *plan.runs.front().steps);
-    if (crew() != nullptr) results = share_runs(plan, options, interrupt, progress);
+    const bool queue = crew() != nullptr && !data_parallel;
+    if (queue) results = share_runs(plan, options, interrupt, progress);
     for (const train::RunRequest& request : plan.runs) {
-      if (interrupt.came()) break;
-      if (crew() != nullptr && !heading.empty()) break;
+      if (interrupt.came() || (queue && !heading.empty())) break;
       train::Trainer trainer(request);
       if (heading.empty()) heading = train_heading(trainer.request(), count_parameters(trainer));
-      if (crew() == nullptr) results.push_back(run_one(trainer, options, plan.dump, interrupt, progress));
+      if (!queue) results.push_back(run_one(trainer, options, plan.dump, interrupt, progress));
     }
   }
   print(options.json ? train_json(results)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "narrow/cluster/messages.hpp"
 #include "narrow/tensor/piece_log.hpp"
 
 namespace narrow::cluster {
@@ -25,6 +26,9 @@ class Crew {
   // work() returned for all items. Where it throws, all ranks throw an Error with the rank and the name of the item, of
   // several that of the first item, and items that nobody has begun are left.
   virtual std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) = 0;
+
+  // How the ranks talk to each other.
+  virtual Messages& messages() = 0;
 
   // What the first rank gives, on all ranks.
   virtual Bytes from_first(Bytes bytes) = 0;

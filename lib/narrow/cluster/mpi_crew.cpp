@@ -50,7 +50,11 @@ void say(int number) noexcept {
   say(at);
 }
 
-constexpr int ask_tag = 1, answer_tag = 2;
+constexpr int ask_tag = 1, answer_tag = 2, exchange_tag = 3;
+
+// What MPI_Allreduce calls has no other way to know.
+const Messages::Add* adding = nullptr;
+std::size_t adding_unit = 1;
 constexpr auto patience = std::chrono::seconds(2);  // for the others to fail as well
 
 struct Failure {
@@ -229,6 +233,36 @@ void MpiCrew::together(const std::function<void()>& own) {
   const Contribution mine{{}, {}, failure_of(rank(), where, own)};
   for (const Contribution& c : state_->exchange(mine))
     if (!c.failure.message.empty()) throw Error(c.failure.message);
+}
+
+void MpiCrew::exchange(std::size_t to, std::span<const std::byte> out, std::size_t from, std::span<std::byte> in) {
+  // Both in parts that an int counts; a side that is done sends and receives nothing.
+  constexpr std::size_t most = std::size_t{1} << 30;
+  while (!out.empty() || !in.empty()) {
+    const std::size_t sent = std::min(out.size(), most), received = std::min(in.size(), most);
+    MPI_Sendrecv(out.data(), static_cast<int>(sent), MPI_BYTE, sent == 0 ? MPI_PROC_NULL : static_cast<int>(to), exchange_tag,
+                 in.data(), static_cast<int>(received), MPI_BYTE, received == 0 ? MPI_PROC_NULL : static_cast<int>(from),
+                 exchange_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    out = out.subspan(sent), in = in.subspan(received);
+  }
+}
+
+void MpiCrew::reduce_as_it_likes(std::span<std::byte> values, std::size_t unit, const Add& add) {
+  if (values.size() / unit > INT_MAX) throw Error("more than 2^31 pieces in one MPI_Allreduce");
+  MPI_Datatype piece;
+  MPI_Type_contiguous(static_cast<int>(unit), MPI_BYTE, &piece);
+  MPI_Type_commit(&piece);
+  adding = &add, adding_unit = unit;
+  MPI_Op operation;
+  MPI_Op_create(
+      [](void* in, void* inout, int* count, MPI_Datatype*) {
+        const std::size_t bytes = static_cast<std::size_t>(*count) * adding_unit;
+        (*adding)({static_cast<const std::byte*>(in), bytes}, {static_cast<std::byte*>(inout), bytes});
+      },
+      1, &operation);
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size() / unit), piece, operation, MPI_COMM_WORLD);
+  MPI_Op_free(&operation);
+  MPI_Type_free(&piece);
 }
 
 Bytes MpiCrew::from_first(Bytes bytes) {

@@ -7,7 +7,7 @@
 
 namespace narrow::cluster {
 
-class MpiCrew : public Crew {
+class MpiCrew : public Crew, public Messages {
  public:
   MpiCrew(int& argc, char**& argv);
   ~MpiCrew() override;
@@ -19,6 +19,10 @@ class MpiCrew : public Crew {
   std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) override;
   Bytes from_first(Bytes bytes) override;
   void together(const std::function<void()>& own) override;
+
+  Messages& messages() override { return *this; }
+  void exchange(std::size_t to, std::span<const std::byte> out, std::size_t from, std::span<std::byte> in) override;
+  void reduce_as_it_likes(std::span<std::byte> values, std::size_t unit, const Add& add) override;
 
   int threads() const;  // as many as leave each rank of this node its part of the CPUs that they may use
 
