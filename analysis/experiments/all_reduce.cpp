@@ -97,12 +97,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 {},
                 "",
                 {}};
-  Panel ranks_panel, size_panel;
+  Panel ranks_panel, dtype_panel;
   ranks_panel.title = "by the number of ranks";
   ranks_panel.x = {"ranks", "", AxisScale::log2, {}, {}, {}, {}};
   ranks_panel.y = {"relative error of the mean", "", AxisScale::log10, {}, {}, {}, {}};
-  size_panel = ranks_panel;
-  size_panel.title = "FSDP's reduce_dtype";
+  dtype_panel = ranks_panel;
+  dtype_panel.title = "FSDP's reduce_dtype";
   const auto draw = [](Panel& panel, const std::string& name, PlotColour colour, bool dashed, std::size_t n, double e) {
     auto found =
         std::find_if(panel.series.begin(), panel.series.end(), [&](const Series& s) { return s.name == name; });
@@ -137,7 +137,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
       const double share = static_cast<double>(n - 1) / static_cast<double>(n);
       by_dtype.add({ranks, std::string(fsdp[k].dtype), percent_cell(last_dtype[k]),
                     share * static_cast<double>(cluster::value_bytes(wire))});
-      draw(size_panel, fsdp[k].dtype, fsdp[k].colour, false, n, last_dtype[k]);
+      draw(dtype_panel, fsdp[k].dtype, fsdp[k].colour, false, n, last_dtype[k]);
     }
   }
   const std::size_t few = std::min<std::size_t>(most, 16);
@@ -161,7 +161,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Plot plot{"error",
             "",
             out.data.text + ", " + count_text(static_cast<std::int64_t>(size)) + " weights",
-            {ranks_panel, size_panel},
+            {ranks_panel, dtype_panel},
             2,
             0,
             ""};
@@ -193,7 +193,7 @@ const Register entered([]() -> Experiment {
           {file_parameter("micro_batches", "tensor file; its first floating tensor has a micro-batch in each row"),
            integer_parameter("ranks", {256, 16384, 16384}, 2, 16384, "largest number of ranks; powers of two up to it"),
            integer_parameter("weights", {512, 2048, 1e6}, 1, 1e6, "most weights of a message"),
-           integer_parameter("seed", 1, 0, 1e15, "seed of the draws and of stochastic rounding")},
+           integer_parameter("seed", 1, 0, 1e15, "seed of the draws")},
           run};
 });
 

@@ -2,6 +2,7 @@
 // for block formats by rounding a whole piece.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
