@@ -410,7 +410,7 @@ constexpr const char* other_recipes =
 bool is_data_parallel(TrainOptions& options) {
   if (crew() == nullptr || crew()->size() == 1) return false;
   const std::string ranks = std::to_string(crew()->size());
-  const bool asked = options.order || options.reduce;
+  const bool asked = options.order || options.reduce || options.error_feedback;
   if (!options.ranks && (asked || plan_training(options).runs.size() == 1)) options.ranks = ranks;
   return options.ranks == ranks;
 }

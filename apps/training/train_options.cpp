@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "cli/crew.hpp"
+#include "narrow/cluster/wire.hpp"
 #include "narrow/scale/scaler_table.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/split.hpp"
@@ -207,10 +209,11 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
   arguments.option("--micro-batches", micro_batches, "N", "gradients are summed over N parts of a batch");
   arguments.option("--accumulate", accumulate, "HOW", "mean or sum of their gradients (default mean)");
-  arguments.option("--ranks", ranks, "N", "simulated ranks that share a batch and reduce their gradients");
-  arguments.option("--reduce", reduce, "FORMAT", "format of that sum (default: the recipe's)");
+  arguments.option("--ranks", ranks, "N", "ranks that share a batch and reduce their gradients: simulated, or those of narrow-mpi where it has as many");
+  arguments.option("--reduce", reduce, "FORMAT", "what they send: a format or a block format as mxfp8_e5m2 (default: the recipe's)");
+  arguments.flag("--error-feedback", error_feedback, "what a rank's rounding for that sum lost is added to its next gradients");
   arguments.option("--order", order, "ORDER",
-                   "of that sum: ring, tree, recursive-doubling, fp32-once or linear (default ring)");
+                   "of that sum: ring, tree, recursive-doubling, fp32-once or linear (default ring); narrow-mpi: also mpi");
   arguments.option("--print-recipe", print_recipe, "NAME", "print a recipe as JSON, as a start for one of your own");
   arguments.flag("--list-recipes", list_recipes, "print the recipes");
   arguments.flag("--json", json, "print JSON");
@@ -226,6 +229,10 @@ TrainPlan plan_training(const TrainOptions& o) {
   if ((o.instrument || o.dump) && !o.folder)
     throw narrow::Error(std::string(o.dump ? "--dump" : "--instrument") + ": needs -o DIR to write to");
   if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
+  if (o.error_feedback && o.ranks.value_or("1") == "1") throw narrow::Error("--error-feedback: needs --ranks of 2 or more");
+  if (o.error_feedback && o.resume)
+    throw narrow::Error("--error-feedback: what ranks hold back is not in a checkpoint; leave out --resume");
+  common.error_feedback = o.error_feedback;
   if (o.reduce && o.ranks.value_or("1") == "1") throw narrow::Error("--reduce: needs --ranks of 2 or more");
   std::vector<train::Recipe> recipes = parse_recipe_list(o.recipes.value_or(default_recipes));
   train::RunSettings theirs = settings_of_all(recipes);
@@ -249,7 +256,8 @@ TrainPlan plan_training(const TrainOptions& o) {
         [&] { train::check_batch(*common.batch, common.ranks, common.micro_batches); });
   if (o.order) {
     common.order = parse_name<narrow::cluster::Algorithm>(*o.order, "--order", narrow::cluster::algorithm_names);
-    blame("--order", [&] { narrow::cluster::check_order(common.order); });
+    // Ranks that are processes may leave it to MPI.
+    if (crew() == nullptr || crew()->size() == 1) blame("--order", [&] { narrow::cluster::check_order(common.order); });
   }
   choose_order(o, common);
   std::vector<std::uint64_t> seeds;
@@ -263,7 +271,9 @@ TrainPlan plan_training(const TrainOptions& o) {
   for (train::Recipe& recipe : recipes) {
     if (o.reduce)
       blame("--reduce", [&] {
-        recipe.policy.training.reduction = {.format = narrow::require_format(*o.reduce)};
+        const narrow::cluster::Wire wire = narrow::cluster::require_wire(*o.reduce);
+        common.reduce_blocks = wire.blocks;
+        recipe.policy.training.reduction = {.format = wire.format};
         check(recipe.policy);
       });
     if (o.loss_scaler)

@@ -34,7 +34,7 @@ struct TrainOptions {
   std::optional<std::string> layers, width, heads, context, hidden, soft_cap, instrument, dump, ranks, reduce, order,
       micro_batches, accumulate, clip_order, schedule, warmup, schedule_counts;
   std::optional<std::string> print_recipe;
-  bool resume = false, json = false, list_recipes = false, qk_norm = false, rms_norm = false;
+  bool resume = false, json = false, list_recipes = false, error_feedback = false, qk_norm = false, rms_norm = false;
 
   void declare(Arguments& arguments);
 };

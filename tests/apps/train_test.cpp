@@ -34,6 +34,22 @@ pid_t start_training(const std::string& folder, bool ignores_hangup) {
 
 }  // namespace
 
+TEST_CASE("apps: train sends block formats between ranks, and what rounding held back is sent later") {
+  const auto loss = [](std::vector<std::string> more) {
+    std::vector<std::string> words = {"train", "--recipe", "fp32", "--steps", "30", "--ranks", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return narrow_json(words)[0]["final_loss"].get<double>();
+  };
+  const double exact = loss({}), rough = loss({"--reduce", "e5m1"}), fed = loss({"--reduce", "e5m1", "--error-feedback"});
+  CHECK(rough != exact);
+  CHECK(std::abs(fed - exact) < std::abs(rough - exact));
+  CHECK(loss({"--reduce", "mxfp8_e5m2"}) != exact);
+  check_refused({"train", "--recipe", "fp32", "--error-feedback"}, {"--error-feedback", "--ranks"});
+  check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--error-feedback", "--resume", "-o", "x"}, {"checkpoint"});
+  check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--reduce", "nonsense"}, {"--reduce", "nonsense"});
+  check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--order", "mpi"}, {"--order", "mpi"});
+}
+
 TEST_CASE("apps: train compares recipes from the same start") {
   const std::vector<std::string> request = {"train", "--recipe", "fp32,bf16-amp,fp16-pure", "--steps", "30"};
   const Ran ran = run(request);

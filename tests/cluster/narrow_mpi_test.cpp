@@ -156,6 +156,63 @@ TEST_CASE("narrow-mpi: what cannot be done is said once, as narrow says it") {
   check_same({"cast", folder / "model", "@OUT", "--to", "fp16"}, {3});
 }
 
+// The serial emulator says what ranks that are processes get, bit for bit.
+TEST_CASE("narrow-mpi: sums over real messages have the bits of the emulator, in every order and format") {
+  const Folder folder;
+  for (const int ranks : {1, 2, 3, 4, 7})
+    for (const std::string algorithm : {"ring", "tree", "recursive-doubling", "fp32-once", "linear"})
+      for (const std::string format : {"fp32", "bf16", "fp16", "e5m2", "mxfp8_e5m2"}) {
+        if (ranks > 3 && format != "bf16") continue;
+        std::vector<std::string> words = {"all-reduce", "--algorithm", algorithm, "--format", format, "--elements", "1001",
+                                          "--seed", "5", "--ranks", std::to_string(ranks), "-o"};
+        if (format == "e5m2") words.insert(words.begin() + 1, {"--error-feedback", "--steps", "3"});
+        words.push_back(folder / "alone.npy");
+        const Ran alone = test::narrow(words);
+        words.back() = folder / "shared.npy";
+        const Ran shared = mpi(ranks, words);
+        CAPTURE(ranks);
+        CAPTURE(algorithm);
+        CAPTURE(format);
+        CAPTURE(shared.err);
+        CHECK(alone.status == 0);
+        CHECK(shared.status == 0);
+        CHECK(shared.out == alone.out);
+        CHECK((read_file(folder / "shared.npy") == read_file(folder / "alone.npy")));
+      }
+  const Ran library = mpi(2, {"all-reduce", "--algorithm", "mpi", "--format", "fp16", "--elements", "1001", "-o", folder / "mpi.npy"});
+  CHECK(library.status == 0);
+  CHECK(test::narrow({"all-reduce", "--format", "fp16", "--elements", "1001", "--ranks", "2", "-o", folder / "two.npy"}).status == 0);
+  CHECK((read_file(folder / "mpi.npy") == read_file(folder / "two.npy")));  // of two numbers there is one sum
+}
+
+TEST_CASE("narrow-mpi: data parallel training has the bits of ranks in one process") {
+  const std::vector<std::vector<std::string>> kinds = {
+      {"--recipe", "bf16-amp"},
+      {"--recipe", "fp32,fp16-amp", "--order", "recursive-doubling", "--reduce", "e5m2"},
+      {"--recipe", "fp8-delayed", "--order", "fp32-once", "--reduce", "mxfp8_e5m2", "--error-feedback", "--micro-batches", "2"},
+      {"--recipe", "fp32", "--task", "lm", "--width", "32", "--layers", "1", "--context", "32", "--steps", "3"}};
+  for (const std::vector<std::string>& kind : kinds)
+    for (const int ranks : {2, 4}) {
+      const Folder folder;
+      std::vector<std::string> words = {"train", "--ranks", std::to_string(ranks), "--steps", "20", "-o", folder / "alone"};
+      if (kind.size() > 2 && kind.back() == "3") words.erase(words.begin() + 3, words.begin() + 5);
+      words.insert(words.end(), kind.begin(), kind.end());
+      const Ran alone = test::narrow(words);
+      *std::find(words.begin(), words.end(), folder / "alone") = folder / "shared";
+      words.erase(words.begin() + 1, words.begin() + 3);  // the size is MPI's
+      const Ran shared = mpi(ranks, words);
+      CAPTURE(kind[1]);
+      CAPTURE(ranks);
+      CAPTURE(shared.err);
+      CAPTURE(alone.err);
+      CHECK(alone.status == 0);
+      CHECK(shared.status == 0);
+      CHECK(shared.out == alone.out);
+      CHECK((files_in(folder / "shared") == files_in(folder / "alone")));
+    }
+  CHECK(mpi(2, {"train", "--recipe", "fp32", "--order", "mpi", "--steps", "3"}).status == 0);
+}
+
 TEST_CASE("narrow-mpi: a failure that the others do not share ends them all") {
   const Ran ran = mpi(1, {"stats", model() / "loose", ":", "-n", "1", NARROW_MPI_PROGRAM, "stats", model() / "nowhere"});
   CHECK(ran.status == 2);

@@ -242,7 +242,7 @@ std::string run_identity(const RunRequest& r) {
   const Batch sample = r.data->training_batch(0, 0, 64);
   std::uint32_t data = crc32_of(0, std::as_bytes(std::span(sample.tokens)));
   data = crc32_of(data, std::as_bytes(std::span(sample.inputs)));
-  const Json identity = {
+  Json identity = {
       {"task", name_of(r.task)},
       {"seed", r.seed},
       {"batch", *r.batch},
@@ -262,6 +262,12 @@ std::string run_identity(const RunRequest& r) {
       {"data", data},
       {"recipe", recipe_json(r.recipe)},
   };
+  if (r.reduce_blocks) {  // others are as they were before there was a choice
+    const BlockFormat& b = *r.reduce_blocks;
+    identity["reduce_blocks"] = {b.element.exponent_bits, b.element.mantissa_bits, b.scale.width(), b.block_rows, b.block_cols,
+                                 row_of(b.rule).name};
+  }
+  if (r.error_feedback) identity["error_feedback"] = true;
   return identity.dump();
 }
 
@@ -294,6 +300,8 @@ void read_checkpoint(const std::string& path, Trainer& trainer) {
   Opened opened = open_checkpoint(path);
   const TensorFile& file = opened.file;
   TrainingState& state = opened.state;
+  if (trainer.request().error_feedback)
+    fail(path, "has not what the ranks of error feedback hold back; start again without --resume");
   const std::string now = run_identity(trainer.request()), then = metadata_of(file, "run");
   if (now != then) fail(path, "the checkpoint of another run: " + first_difference(now, then));
   const TrainingState fresh = trainer.state();  // the sizes

@@ -19,6 +19,7 @@
 
 #include "narrow/array/histogram.hpp"
 #include "narrow/cluster/algorithm.hpp"
+#include "narrow/scale/block_format.hpp"
 #include "narrow/train/policy/recipe.hpp"
 
 namespace narrow::cluster {
@@ -59,6 +60,8 @@ struct RunRequest {
   std::string text;  // lm: a file; empty: the text in the library
   std::size_t micro_batches = 1, ranks = 1;
   cluster::Algorithm order = cluster::Algorithm::ring;
+  std::optional<BlockFormat> reduce_blocks;  // what ranks send, instead of the recipe's format for sums over ranks
+  bool error_feedback = false;  // a rank adds what its own rounding lost to its next gradients; not in a checkpoint
   // Where given, this process is one of the ranks, and computes the gradients of its own part of each batch: the same
   // bits as all ranks in one process, on all of them. Must outlive the run.
   cluster::Messages* messages = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
@@ -90,6 +91,7 @@ struct Trainer::Run {
   std::vector<double> compute_parts(const Batch& batch, std::uint64_t number, float scale, std::size_t first,
                                     std::size_t last, std::vector<std::vector<float>>& ranks);
   void share_step(std::vector<double>& losses);
+  void keep_feedback(std::size_t ranks, std::size_t size, float scale);
   std::optional<FirstNonFinite> trace(const Batch& batch, std::uint64_t number, float scale);
   void evaluate(RunResult& result);
 
@@ -102,6 +104,8 @@ struct Trainer::Run {
   std::vector<StepReport> reports;
   std::optional<FirstNonFinite> first_nonfinite;
   std::optional<std::uint64_t> broke;
+  std::vector<cluster::Feedback> feedback;  // of all ranks, or of this process
+  float feedback_scale = 1;
 };
 
 // Parts [first, last) of a batch one after the other, a rank's micro-batches together; their losses, and what each
@@ -146,6 +150,15 @@ void Trainer::Run::share_step(std::vector<double>& losses) {
   model->restore(states);
 }
 
+// What was held back is of gradients times the loss scale of its step.
+void Trainer::Run::keep_feedback(std::size_t ranks, std::size_t size, float scale) {
+  if (!request.error_feedback || request.ranks == 1) return;
+  feedback.resize(ranks, cluster::Feedback(size));
+  const float ratio = scale / std::exchange(feedback_scale, scale);
+  for (cluster::Feedback& lost : feedback)
+    for (float& x : lost) x *= ratio;
+}
+
 // The gradients that are left are those of all ranks, still scaled.
 double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, float scale, Observer* observer) {
   const std::size_t parts = request.ranks * request.micro_batches;
@@ -159,12 +172,13 @@ double Trainer::Run::forward_backward(const Batch& batch, std::uint64_t number, 
   if (parts > 1) {
     const Precision& precision = request.recipe.policy.training.reduction;
     const cluster::ReduceRequest sum{request.order,
-                                     {precision.format, precision.cast},
+                                     {precision.format, precision.cast, request.reduce_blocks},
                                      true,
                                      stream(request.seed, reduction, number),
                                      request.threads};
-    if (is_alone) ranks[0] = cluster::all_reduce(ranks, sum);
-    else cluster::all_reduce(*request.messages, ranks[own], sum);
+    keep_feedback(is_alone ? request.ranks : 1, ranks[own].size(), scale);
+    if (is_alone) ranks[0] = cluster::all_reduce(ranks, sum, feedback);
+    else cluster::all_reduce(*request.messages, ranks[own], sum, feedback.empty() ? std::span<float>() : feedback[0]);
     scatter_gradients(ranks[is_alone ? 0 : own], parameters);
   }
   double loss = 0;
