@@ -10,8 +10,8 @@ namespace {
 // last to finish is late by no more than that. Below this many bytes nothing is cut.
 constexpr std::uint64_t least_cut = std::uint64_t{1} << 24;
 
-// Items whose logs are held at a time: a log is a six hundredth of the FP32 data that it stands for.
-constexpr std::uint64_t most_at_once = std::uint64_t{1} << 37;
+// Bytes whose logs are held at a time, by every rank: of four formats a log is 1/300 of the BF16 data that it stands for.
+constexpr std::uint64_t most_at_once = std::uint64_t{1} << 35;
 
 struct Task {
   std::size_t item;

@@ -146,19 +146,32 @@ struct MpiCrew::State {
     return own;
   }
 
+  static Bytes broadcast(Bytes bytes, int from) {
+    std::uint64_t count = bytes.size();
+    MPI_Bcast(&count, 1, MPI_UINT64_T, from, MPI_COMM_WORLD);
+    bytes.resize(count);
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    for (std::uint64_t first = 0; first < count; first += most)
+      MPI_Bcast(bytes.data() + first, static_cast<int>(std::min(most, count - first)), MPI_BYTE, from, MPI_COMM_WORLD);
+    return bytes;
+  }
+
   std::vector<Contribution> exchange(const Contribution& own) const {
     const Bytes bytes = to_bytes(own);
     std::uint64_t count = bytes.size();
     std::vector<std::uint64_t> counts(static_cast<std::size_t>(size));
     MPI_Allgather(&count, 1, MPI_UINT64_T, counts.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    std::vector<Contribution> out;
     const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-    if (total > INT_MAX) throw Error("the ranks have more than 2 GiB to tell each other; give them fewer files at a time");
+    if (total > INT_MAX) {  // more than one call may carry: one rank after the other
+      for (int r = 0; r < size; ++r) out.push_back(from_bytes<Contribution>(broadcast(r == rank ? bytes : Bytes(), r)));
+      return out;
+    }
     std::vector<int> sizes(counts.begin(), counts.end()), places(counts.size());
     std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
     Bytes all(total);
     MPI_Allgatherv(bytes.data(), sizes[static_cast<std::size_t>(rank)], MPI_BYTE, all.data(), sizes.data(), places.data(),
                    MPI_BYTE, MPI_COMM_WORLD);
-    std::vector<Contribution> out;
     for (std::size_t r = 0; r < counts.size(); ++r)
       out.push_back(from_bytes<Contribution>(std::span(all).subspan(static_cast<std::size_t>(places[r]), counts[r])));
     return out;
@@ -265,13 +278,7 @@ void MpiCrew::reduce_as_it_likes(std::span<std::byte> values, std::size_t unit, 
   MPI_Type_free(&piece);
 }
 
-Bytes MpiCrew::from_first(Bytes bytes) {
-  std::uint64_t size = bytes.size();
-  MPI_Bcast(&size, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-  bytes.resize(size);
-  MPI_Bcast(bytes.data(), static_cast<int>(size), MPI_BYTE, 0, MPI_COMM_WORLD);
-  return bytes;
-}
+Bytes MpiCrew::from_first(Bytes bytes) { return State::broadcast(std::move(bytes), 0); }
 
 int MpiCrew::conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say) {
   const int own[2] = {failure.empty() ? 0 : 1, status};
