@@ -45,7 +45,11 @@ std::shared_ptr<const narrow::train::Dataset> dataset_of(const RunRequest& r) {
   return data;
 }
 
+MakeRuns make_runs;
+
 }  // namespace
+
+void make_runs_by(MakeRuns make) { make_runs = std::move(make); }
 
 RunRequest request_of(const RunPlan& plan) {
   const narrow::train::TaskSettings usual = narrow::train::settings_of(plan.task);
@@ -84,6 +88,13 @@ std::vector<const RunResult*> training_runs(const std::vector<RunPlan>& plans, P
     missing.push_back({plan.recipe, request_of(plan), &place->second});
     const auto& request = missing.back().request;
     steps += static_cast<double>(request.steps.value_or(narrow::train::settings_of(plan.task).steps));
+  }
+  if (make_runs && !missing.empty()) {
+    std::vector<RunRequest> requests;
+    for (const Missing& m : missing) requests.push_back(m.request);
+    std::vector<RunResult> made = make_runs(requests);
+    for (std::size_t i = 0; i < missing.size(); ++i) *missing[i].slot = std::make_unique<RunResult>(std::move(made[i]));
+    missing.clear();
   }
   std::mutex one_at_a_time;
   const std::size_t threads = static_cast<std::size_t>(narrow::default_threads());

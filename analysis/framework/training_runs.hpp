@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ RunPlan small_lm(std::string recipe, std::uint64_t seed, std::uint64_t steps);
 
 // As a request, with the data, which are opened once for all runs of a task.
 narrow::train::RunRequest request_of(const RunPlan& plan);
+
+// Where it is set, runs that are missing are made by it: by processes that share them.
+using MakeRuns = std::function<std::vector<narrow::train::RunResult>(const std::vector<narrow::train::RunRequest>&)>;
+void make_runs_by(MakeRuns make);
 
 // They stay valid as long as the program runs. progress moves from `from` to `to`.
 std::vector<const narrow::train::RunResult*> training_runs(const std::vector<RunPlan>& plans, Progress& progress,

@@ -17,7 +17,7 @@
 namespace {
 
 // The commands whose work is shared; any other is the first rank's.
-constexpr std::string_view shared[] = {"stats", "histogram", "compare", "cast", "train", "report", "all-reduce"};
+constexpr std::string_view shared[] = {"stats", "histogram", "compare", "cast", "train", "run", "report", "all-reduce"};
 
 void end_with_the_others(int signal) {
   narrow::cluster::MpiCrew::say_who_died();

@@ -2,11 +2,14 @@
 #include <filesystem>
 #include <memory>
 
+#include "analysis/framework/training_runs.hpp"
+#include "cli/crew.hpp"
 #include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
 #include "narrow/report/table_writers.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/train/run/result_members.hpp"
 
 namespace app {
 namespace of_run {
@@ -43,6 +46,19 @@ void show_tables(const analysis::Outcome& outcome) {
   }
 }
 
+// The training runs of an experiment, each made by one rank; the rest of it every rank computes for itself.
+std::vector<narrow::train::RunResult> share_runs(const std::vector<narrow::train::RunRequest>& requests) {
+  std::vector<narrow::cluster::Item> items;
+  for (const narrow::train::RunRequest& r : requests)
+    items.push_back({r.steps.value_or(narrow::train::settings_of(r.task).steps), r.recipe.name + ", seed " + std::to_string(r.seed)});
+  std::vector<narrow::train::RunResult> results;
+  for (const narrow::Bytes& bytes : crew()->share(items, [&](std::size_t i) {
+         return narrow::to_bytes(narrow::train::run_training(requests[i]));
+       }))
+    results.push_back(narrow::from_bytes<narrow::train::RunResult>(bytes));
+  return results;
+}
+
 int run(const Options& options) {
   if (options.words.empty())
     throw narrow::Error("run: no experiment; for example: narrow run format_choice -o out (narrow list names them)");
@@ -53,8 +69,9 @@ int run(const Options& options) {
   if (options.backend) draw.backend = blame("--plot-backend", [&] { return narrow::plot::parse_backend(*options.backend); });
   if (options.folder) make_folder(*options.folder);
 
+  if (crew() != nullptr) analysis::make_runs_by(share_runs);
   const analysis::Outcome outcome = run_with_bar(experiment, parameters, experiment.name);
-  if (options.folder) {
+  if (options.folder && speaks()) {
     std::vector<ReadyFile> files = csv_files(experiment, outcome, parameters.command(), *options.folder);
     std::vector<std::string> picture_files;
     for (ReadyFile& file : pictures(experiment, outcome, *options.folder, draw)) {

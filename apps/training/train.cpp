@@ -19,21 +19,8 @@
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/train/policy/recipe_words.hpp"
 #include "narrow/train/run/checkpoint.hpp"
+#include "narrow/train/run/result_members.hpp"
 #include "training/train_options.hpp"
-
-namespace narrow::train {
-
-template <class Archive>
-void members(Archive& archive, FirstNonFinite& f) {
-  archive(f.step, f.tensor, f.operation, f.role, f.in_model);
-}
-template <class Archive>
-void members(Archive& archive, RunResult& r) {
-  archive(r.recipe, r.task, r.seed, r.steps, r.rows, r.skipped, r.final_loss, r.best_loss, r.first_nonfinite, r.broke,
-          r.held_out_loss, r.held_out_accuracy, r.was_stopped);
-}
-
-}  // namespace narrow::train
 
 namespace app {
 namespace of_train {

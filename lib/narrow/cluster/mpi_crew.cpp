@@ -128,14 +128,15 @@ struct MpiCrew::State {
       own = work_off(items, work, take);
       finished = true;
     });
-    for (int served = 1; served < size || !finished;) {
+    for (int served = 1, idle = 0; served < size || !finished;) {
       int there = 0;
       MPI_Status status;
       MPI_Iprobe(MPI_ANY_SOURCE, ask_tag, MPI_COMM_WORLD, &there, &status);
-      if (there == 0) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (there == 0) {  // long pieces of work are waited for with less effort
+        std::this_thread::sleep_for(std::chrono::microseconds(++idle < 1000 ? 100 : 1000));
         continue;
       }
+      idle = 0;
       int failed = 0;
       MPI_Recv(&failed, 1, MPI_INT, status.MPI_SOURCE, ask_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       const std::uint64_t item = take(failed != 0);
