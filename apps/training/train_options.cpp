@@ -271,9 +271,9 @@ TrainPlan plan_training(const TrainOptions& o) {
   for (train::Recipe& recipe : recipes) {
     if (o.reduce)
       blame("--reduce", [&] {
-        const narrow::cluster::Wire wire = narrow::cluster::require_wire(*o.reduce);
-        common.reduce_blocks = wire.blocks;
-        recipe.policy.training.reduction = {.format = wire.format};
+        if (narrow::is_block_format_name(*o.reduce))
+          common.reduce_blocks = narrow::cluster::require_wire(*o.reduce).blocks;
+        else recipe.policy.training.reduction = {.format = narrow::require_format(*o.reduce)};
         check(recipe.policy);
       });
     if (o.loss_scaler)
