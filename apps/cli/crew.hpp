@@ -19,6 +19,17 @@ class OwnWork {
 };
 bool writes() noexcept;
 
+// What the first process finds, on all of them: what folders hold may look otherwise elsewhere, or a moment later.
+template <class Find>
+auto by_first(const Find& find) {
+  if (crew() == nullptr) return find();
+  decltype(find()) found{};
+  crew()->together([&] {
+    if (speaks()) found = find();
+  });
+  return narrow::from_bytes<decltype(find())>(crew()->from_first(narrow::to_bytes(found)));
+}
+
 // body(i, log) for tensors 0, 1, .. whose sizes are given; small neighbours are one piece of work.
 void share_tensors(std::span<const std::uint64_t> bytes, const std::function<std::string(std::size_t)>& name,
                    const std::function<void(std::size_t, narrow::PieceLog*)>& body);

@@ -31,23 +31,29 @@ void end_with_the_others(int signal) {
 int main(int argc, char** argv) {
   app::set_signals();
   narrow::cluster::MpiCrew crew(argc, argv);
-  std::signal(SIGTERM, end_with_the_others);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2})
+    std::signal(signal, end_with_the_others);
   setenv("OMP_NUM_THREADS", std::to_string(crew.threads()).c_str(), 0);  // what the user says stands
   app::Interrupt::also = narrow::cluster::MpiCrew::say_who_died;
   app::set_crew(&crew);
   int status = 2;
   std::string failure;
+  bool is_own = true;
   try {
     (void)narrow::simd::current_target();
     const std::string_view command = argc > 1 ? argv[1] : "";
-    const bool takes_part = app::speaks() || std::find(std::begin(shared), std::end(shared), command) != std::end(shared);
+    const bool takes_part =
+        app::speaks() || std::find(std::begin(shared), std::end(shared), command) != std::end(shared);
     status = takes_part ? app::finish_output(app::run_command_line(argc, argv)) : 0;
+  } catch (const narrow::cluster::MpiCrew::OthersFailed& error) {
+    failure = error.what();
+    is_own = false;
   } catch (const std::bad_alloc&) {
     failure = app::short_of_memory;
   } catch (const std::exception& error) {
     failure = error.what();
   }
-  return crew.conclude(status, failure, [](const std::string& message) {
+  return crew.conclude(status, failure, is_own, [](const std::string& message) {
     app::set_crew(nullptr);  // whoever says it
     app::complain(message);
   });

@@ -10,6 +10,7 @@
 #include "cli/write_file.hpp"
 #include "experiments/experiment_run.hpp"
 #include "narrow/base/version.hpp"
+#include "narrow/tensor/crc32.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/tensor_file.hpp"
 #include "narrow/tensor/watched_run.hpp"
@@ -125,31 +126,60 @@ void members(Archive& archive, Answer& a) {
 // What is finished waits in a file until the page is whole.
 std::string waiting_file(const std::string& folder, const Experiment& e) { return folder + "/" + e.name + ".waiting"; }
 
-std::string key_of(const analysis::Parameters& parameters) {
-  return std::string("narrow ") + narrow::version + ": " + parameters.command();
+std::string state_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
+  return " " + path.string() + " " + std::to_string(size) + " " +
+         std::to_string(std::filesystem::last_write_time(path, error).time_since_epoch().count());
 }
 
-std::optional<Answer> finished_answer(const std::string& file, const analysis::Parameters& parameters) {
+// The request, the program, and the files that are read, as they are now.
+std::string key_of(const Experiment& e, const analysis::Parameters& parameters) {
+  std::string key = parameters.command() + state_of("/proc/self/exe");
+  std::error_code error;
+  for (const analysis::Parameter& p : e.parameters) {
+    if (p.kind != analysis::ParameterKind::file && p.kind != analysis::ParameterKind::folder) continue;
+    const std::string path = narrow::split_file_and_name(parameters.text(p.name)).first;
+    if (path.empty()) continue;
+    key += state_of(path);
+    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+      key += state_of(at->path());
+  }
+  return key;
+}
+
+// A checksum before it: what a full disk or a crash left of it is done again.
+narrow::Bytes sealed(narrow::Bytes content) {
+  const narrow::Bytes seal = narrow::to_bytes(narrow::crc32_of(0, content));
+  content.insert(content.begin(), seal.begin(), seal.end());
+  return content;
+}
+
+std::optional<Answer> finished_answer(const std::string& file, const std::string& wanted) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return {};
   try {
-    const auto [key, answer] =
-        narrow::from_bytes<std::pair<std::string, Answer>>(narrow::MappedFile::open(file)->bytes());
-    if (key == key_of(parameters)) return answer;
+    const auto mapped = narrow::MappedFile::open(file);
+    constexpr std::size_t seal = sizeof(std::uint32_t);
+    if (mapped->bytes().size() < seal) return {};
+    const std::span<const std::byte> content = mapped->bytes().subspan(seal);
+    if (narrow::from_bytes<std::uint32_t>(mapped->bytes().first(seal)) != narrow::crc32_of(0, content)) return {};
+    const auto [key, answer] = narrow::from_bytes<std::pair<std::string, Answer>>(content);
+    if (key == wanted) return answer;
   } catch (const narrow::Error&) {  // not one of ours, or of another version
   }
   return {};
 }
 
 // Whatever an experiment throws is its own failure: the others still come.
-Answer answer_of(const Experiment& experiment, const analysis::Parameters& parameters, const std::string& folder,
-                 const std::string& label) {
+Answer answer_of(const Experiment& experiment, const analysis::Parameters& parameters, const std::string& label) {
   Answer answer;
   const auto start = std::chrono::steady_clock::now();
   try {
     const analysis::Outcome outcome = run_with_bar(experiment, parameters, label);
     answer.section = page_section(experiment, outcome, parameters.command(), true);
-    answer.files = csv_files(experiment, outcome, parameters.command(), folder);
+    answer.files = csv_files(experiment, outcome, parameters.command(), "");
+    for (ReadyFile& file : answer.files) file.path = std::filesystem::path(file.path).filename().string();
   } catch (const std::bad_alloc&) {
     throw;  // the page would need memory, too
   } catch (const std::exception& error) {
@@ -207,12 +237,14 @@ int run(const Options& options) {
   const auto answer_to = [&](std::size_t i) {
     const std::string label = std::to_string(i + 1) + "/" + std::to_string(list.size()) + " " + list[i]->name;
     const std::string file = waiting_file(*options.folder, *list[i]);
+    const bool keeps = options.resume || crew() != nullptr;
+    const std::string key = keeps ? key_of(*list[i], parameters[i]) : "";
     if (options.resume)
-      if (std::optional<Answer> known = finished_answer(file, parameters[i])) return std::move(*known);
-    Answer answer = answer_of(*list[i], parameters[i], *options.folder, label);
-    const narrow::Bytes bytes = narrow::to_bytes(std::pair(key_of(parameters[i]), answer));
-    if (answer.section.failure.empty() && (options.resume || crew() != nullptr))
-      write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      if (std::optional<Answer> known = finished_answer(file, key)) return std::move(*known);
+    Answer answer = answer_of(*list[i], parameters[i], label);
+    if (!answer.section.failure.empty() || !keeps) return answer;
+    const narrow::Bytes bytes = sealed(narrow::to_bytes(std::pair(key, answer)));
+    write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return answer;
   };
   std::vector<narrow::Bytes> shared;
@@ -233,7 +265,7 @@ int run(const Options& options) {
                        {"data", answer.section.data},
                        {"failure", answer.section.failure.empty() ? Json() : Json(answer.section.failure)},
                        {"seconds", answer.seconds}});
-    std::move(answer.files.begin(), answer.files.end(), std::back_inserter(files));
+    for (ReadyFile& file : answer.files) files.push_back({*options.folder + "/" + file.path, std::move(file.content)});
     page.sections.push_back(std::move(answer.section));
   }
   files.push_back({*options.folder + "/index.html", narrow::report::to_html(page)});
@@ -256,7 +288,8 @@ Action declare(Arguments& arguments) {
   arguments.option("-o,--output", options->folder, "DIR", "a folder for index.html and the CSV files");
   arguments.option("--only", options->only, "LIST", "these experiments, by comma (default: all)");
   options->effort.declare(arguments);
-  arguments.flag("--resume", options->resume, "what is finished is kept in DIR until the page is whole, and not done again after a break");
+  arguments.flag("--resume", options->resume,
+                 "what is finished is kept in DIR until the page is whole, and not done again after a break");
   arguments.flag("--json", options->json, "print JSON: the page and the findings");
   return [options] { return run(*options); };
 }

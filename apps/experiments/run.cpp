@@ -50,11 +50,11 @@ void show_tables(const analysis::Outcome& outcome) {
 std::vector<narrow::train::RunResult> share_runs(const std::vector<narrow::train::RunRequest>& requests) {
   std::vector<narrow::cluster::Item> items;
   for (const narrow::train::RunRequest& r : requests)
-    items.push_back({r.steps.value_or(narrow::train::settings_of(r.task).steps), r.recipe.name + ", seed " + std::to_string(r.seed)});
+    items.push_back({r.steps.value_or(narrow::train::settings_of(r.task).steps),
+                     r.recipe.name + ", seed " + std::to_string(r.seed)});
   std::vector<narrow::train::RunResult> results;
-  for (const narrow::Bytes& bytes : crew()->share(items, [&](std::size_t i) {
-         return narrow::to_bytes(narrow::train::run_training(requests[i]));
-       }))
+  for (const narrow::Bytes& bytes :
+       crew()->share(items, [&](std::size_t i) { return narrow::to_bytes(narrow::train::run_training(requests[i])); }))
     results.push_back(narrow::from_bytes<narrow::train::RunResult>(bytes));
   return results;
 }

@@ -1,6 +1,7 @@
 // narrow cast: a tensor file to codes of a format, or to rounded values; names and metadata are kept.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -140,7 +141,8 @@ std::vector<narrow::TensorHeader> headers_of(const Plan& plan) {
 }
 
 std::uint64_t bytes_to_read(const Planned& p, const Target& to) {
-  return p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1) : narrow::stored_bytes(p.source);
+  return p.is_cast ? p.source.bytes() * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1)
+                   : narrow::stored_bytes(p.source);
 }
 
 // Writes what one tensor of the input becomes. Returns how many blocks have no finite scale.
@@ -148,7 +150,8 @@ template <class Write>
 std::uint64_t write_tensor(const Planned& p, const Target& to, const Write& write, const narrow::TensorPass& pass) {
   std::uint64_t at = 0;
   for (const narrow::Tensor& copy : p.copies) {
-    narrow::copy_tensor(copy, narrow::WriteAt([&](std::uint64_t place, auto bytes) { write(at + place, bytes); }), pass);
+    narrow::copy_tensor(copy, narrow::WriteAt([&](std::uint64_t place, auto bytes) { write(at + place, bytes); }),
+                        pass);
     at += copy.bytes();
   }
   if (!p.is_cast) return 0;
@@ -164,7 +167,8 @@ std::uint64_t write_alone(const Plan& plan, const std::string& path, const Targe
   narrow::TensorWriter writer(path, headers_of(plan), plan.metadata);
   std::uint64_t lost = 0;
   for (const Planned& p : plan.tensors)
-    lost += write_tensor(p, to, [&](std::uint64_t, std::span<const std::byte> bytes) { writer.write(bytes); }, pass);
+    lost += write_tensor(
+        p, to, [&](std::uint64_t, std::span<const std::byte> bytes) { writer.write(bytes); }, pass);
   writer.finish();
   return lost;
 }
@@ -180,7 +184,9 @@ std::uint64_t write_together(const Plan& plan, const std::string& path, const Ta
     begins.push_back(begin);
     for (const narrow::TensorHeader& h : p.headers) begin += h.bytes();
   }
-  const auto name = [&](std::size_t i) { return narrow::quote(plan.tensors[i].headers[0].name); };
+  const auto name = [&](std::size_t i) {
+    return narrow::quote(plan.tensors[i].headers[0].name) + " of " + narrow::quote(path);
+  };
   share_tensors(sizes, name, [&](std::size_t i, narrow::PieceLog* log) {
     const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }, log};
     const auto write = [&](std::uint64_t at, std::span<const std::byte> bytes) { file.write(begins[i] + at, bytes); };
@@ -197,7 +203,8 @@ void check_output(const std::string& path, const Plan& plan, const ChosenFile& i
   if (!is_npy(path) && !path.ends_with(".safetensors"))
     throw narrow::Error("cast: the ending of " + narrow::quote(path) + " says what to write; accepted: .safetensors" +
                         (scales ? "" : ", .npy"));
-  const bool any = may_copy || std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
+  const bool any =
+      may_copy || std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const Planned& p) { return p.is_cast; });
   if (!any) (void)input.floating();  // says why
   if (!any)
     throw narrow::Error("cast: nothing to cast in " + narrow::quote(input.argument) +
@@ -268,7 +275,8 @@ std::string summary(const Plan& plan, const std::string& path, const Target& to,
   const std::string sizes =
       "; " + (outcome.before ? size_text(*outcome.before) + " -> " : "") + size_text(outcome.after) + "\n";
   if (cast == 0)
-    return printable(path) + ": nothing to cast, " + std::to_string(copied) + (copied == 1 ? " tensor" : " tensors") + " copied" + sizes;
+    return printable(path) + ": nothing to cast, " + std::to_string(copied) + (copied == 1 ? " tensor" : " tensors") +
+           " copied" + sizes;
   std::string text = printable(path) + ": " + std::to_string(cast) + (cast == 1 ? " tensor" : " tensors") +
                      " cast to " + to.name +
                      (values      ? " values in "
@@ -311,8 +319,13 @@ Target read_target(const Options& options) {
 // One file of the request, and what became of it.
 struct Job {
   std::string in, out;
-  std::uint64_t bytes;
+  std::uint64_t bytes = 0;
+  bool together = false;  // written by all ranks
 };
+template <class Archive>
+void members(Archive& archive, Job& j) {
+  archive(j.in, j.out, j.bytes, j.together);
+}
 struct Done {
   Outcome outcome;
   std::string said, left_out;
@@ -323,16 +336,17 @@ void members(Archive& archive, Done& d) {
   archive(d.outcome, d.said, d.left_out, d.tensors);
 }
 
-Done cast_file(const Options& options, const Job& job, const Target& to, Progress& progress, bool in_folder, bool together) {
+Done cast_file(const Options& options, const Job& job, const Target& to, Progress& progress, bool in_folder) {
   TensorOptions choice = options.choice;
   choice.may_match_none = in_folder;
   const ChosenFile input = open_chosen(job.in, choice);
   const Plan plan = make_plan(input, to);
   check_output(job.out, plan, input, to, in_folder);
   Done done;
-  done.outcome.lost_blocks = (together ? write_together : write_alone)(plan, job.out, to, options.cast.random_value(), progress);
+  done.outcome.lost_blocks =
+      (job.together ? write_together : write_alone)(plan, job.out, to, options.cast.random_value(), progress);
   if (!input.one_named || input.file.tensors.size() == 1) done.outcome.before = input.file.bytes;
-  if (!together || speaks()) done.outcome.after = std::filesystem::file_size(job.out);  // others may see it later
+  if (!job.together || speaks()) done.outcome.after = std::filesystem::file_size(job.out);  // others may see it later
   done.left_out = left_out_text(input);
   done.said = options.json ? to_json(plan, job.out, to, done.outcome).dump() : summary(plan, job.out, to, done.outcome);
   for (const narrow::TensorHeader& h : headers_of(plan)) done.tensors.emplace_back(h.name, h.bytes());
@@ -348,33 +362,41 @@ std::uint64_t size_on_disk(const std::string& argument) {
 }
 
 // A file that is much of the whole is written by all, any other by one rank.
+void share_out(std::vector<Job>& jobs) {
+  constexpr std::uint64_t least = std::uint64_t{1} << 24;
+  std::uint64_t total = 0;
+  for (const Job& job : jobs) total += job.bytes;
+  if (crew() == nullptr || crew()->size() == 1) return;
+  for (Job& job : jobs) {
+    std::error_code error;
+    const bool is_special =  // a device, a pipe
+        std::filesystem::exists(job.out, error) && !std::filesystem::is_regular_file(job.out, error);
+    job.together = job.bytes > std::max(total / (4 * crew()->size()), least) && !is_npy(job.out) && !is_special;
+  }
+}
+
 std::vector<Done> cast_files(const Options& options, const std::vector<Job>& jobs, const Target& to, bool in_folder) {
   std::uint64_t total = 0;
   for (const Job& job : jobs) total += job.bytes;
   Progress progress("cast", total * (to.blocks && to.blocks->needs_tensor_amax() ? 2 : 1));
   std::vector<Done> done(jobs.size());
   if (crew() == nullptr) {
-    for (std::size_t i = 0; i < jobs.size(); ++i) done[i] = cast_file(options, jobs[i], to, progress, in_folder, false);
+    for (std::size_t i = 0; i < jobs.size(); ++i) done[i] = cast_file(options, jobs[i], to, progress, in_folder);
     return done;
   }
-  constexpr std::uint64_t least = std::uint64_t{1} << 24;
-  const auto is_special = [](const std::string& path) {  // a device, a pipe
-    std::error_code error;
-    return std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  };
   std::vector<narrow::cluster::Item> items;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
-    if (crew()->size() > 1 && job.bytes > std::max(total / (4 * crew()->size()), least) && !is_npy(job.out) && !is_special(job.out)) {
-      done[i] = cast_file(options, job, to, progress, in_folder, true);
+    if (job.together) {
+      done[i] = cast_file(options, job, to, progress, in_folder);
     } else {
       items.push_back({job.bytes, narrow::quote(job.in)});
       places.push_back(i);
     }
   }
   const std::vector<narrow::Bytes> results = crew()->share(items, [&](std::size_t k) {
-    return narrow::to_bytes(cast_file(options, jobs[places[k]], to, progress, in_folder, false));
+    return narrow::to_bytes(cast_file(options, jobs[places[k]], to, progress, in_folder));
   });
   for (std::size_t k = 0; k < places.size(); ++k) done[places[k]] = narrow::from_bytes<Done>(results[k]);
   return done;
@@ -395,16 +417,23 @@ std::vector<Job> jobs_of(const std::string& from, const std::string& to_folder, 
   const bool has_scales = to.blocks && to.result == narrow::CastResult::codes;
   for (const std::string& file : files) {
     std::filesystem::path name = std::filesystem::path(file).filename();
-    if (name.extension() == ".npz" || (has_scales && name.extension() == ".npy")) name.replace_extension(".safetensors");
+    if (name.extension() == ".npz" || (has_scales && name.extension() == ".npy"))
+      name.replace_extension(".safetensors");
     if (!names.insert(name.string()).second)
-      throw narrow::Error("cast: two files of " + narrow::quote(from) + " would become " + narrow::quote(name.string()));
+      throw narrow::Error("cast: two files of " + narrow::quote(from) + " would become " +
+                          narrow::quote(name.string()));
     jobs.push_back({file, (std::filesystem::path(to_folder) / name).string(), size_on_disk(file)});
   }
   return jobs;
 }
 
+std::string read_whole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // As a model's own index: which shard has which tensor.
-std::string index_text(const std::vector<Job>& jobs, const std::vector<Done>& done) {
+std::string index_text(const std::vector<Job>& jobs, const std::vector<Done>& done, const std::string& source_index) {
   Json map = Json::object();
   std::uint64_t total = 0;
   std::map<std::string, std::string> shard_of;
@@ -414,7 +443,11 @@ std::string index_text(const std::vector<Job>& jobs, const std::vector<Done>& do
       total += bytes;
     }
   for (const auto& [name, shard] : shard_of) map[name] = shard;
-  return json_text(Json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}});
+  Json about = Json::parse(read_whole(source_index), nullptr, false);
+  about = about.is_object() && about.contains("metadata") && about["metadata"].is_object() ? about["metadata"]
+                                                                                           : Json::object();
+  about["total_size"] = total;
+  return json_text(Json{{"metadata", std::move(about)}, {"weight_map", std::move(map)}});
 }
 
 int run(const Options& options) {
@@ -425,12 +458,19 @@ int run(const Options& options) {
   const Target to = read_target(options);
   const std::string &in = options.files[0], &out = options.files[1];
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(in, error);
-  const std::vector<Job> jobs = folder ? jobs_of(in, out, to) : std::vector<Job>{{in, out, size_on_disk(in)}};
+  const bool folder = by_first([&] { return std::filesystem::is_directory(in, error); });
+  const std::vector<Job> jobs = by_first([&] {
+    std::vector<Job> list = folder ? jobs_of(in, out, to) : std::vector<Job>{{in, out, size_on_disk(in)}};
+    share_out(list);
+    // An index that is there is of other shards than those to come.
+    if (folder) std::filesystem::remove(std::filesystem::path(out) / index_name, error);
+    return list;
+  });
   const std::vector<Done> done = cast_files(options, jobs, to, folder);
   // Last: it names files that are there.
-  if (folder && std::filesystem::exists(std::filesystem::path(in) / index_name, error))
-    write_file((std::filesystem::path(out) / index_name).string(), index_text(jobs, done));
+  const std::string index = (std::filesystem::path(in) / index_name).string();
+  if (folder && speaks() && std::filesystem::exists(index, error))
+    write_file((std::filesystem::path(out) / index_name).string(), index_text(jobs, done, index));
   Json list = Json::array();
   for (const Done& d : done) {
     print_error(d.left_out);
@@ -443,9 +483,10 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("FILE", options->files,
-                   "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same; or two folders: each "
-                   "tensor file of the first becomes one of the same name in the second, and the index of a model follows");
+  arguments.values(
+      "FILE", options->files,
+      "IN OUT: a tensor file (or FILE:TENSOR, or -) and the file to write, which may be the same; or two folders: each "
+      "tensor file of the first becomes one of the same name in the second, and the index of a model follows");
   arguments.option(
       "--to", options->to, "FORMAT",
       "the format of the result; a block format (mxfp8_e4m3, nvfp4, see list-scaling) gives codes and scales, "

@@ -50,7 +50,7 @@ ChosenFile open_side(const Options& options, std::size_t side) {
   const std::optional<std::string>& own = side == 0 ? options.x_format : options.y_format;
   if (own) choice.format = own;
   return blame(side == 0 ? "X" : "Y", [&] {
-    const std::vector<std::string> files = expand_folders({options.files[side]});
+    const std::vector<std::string> files = by_first([&] { return expand_folders({options.files[side]}); });
     choice.may_match_none = files.size() > 1;
     ChosenFile all = open_chosen(files[0], choice);
     all.argument = options.files[side];
@@ -60,8 +60,8 @@ ChosenFile open_side(const Options& options, std::size_t side) {
       ChosenFile next = open_chosen(files[k], choice);
       for (narrow::Tensor& tensor : next.tensors) {
         if (!names.insert(tensor.name).second)
-          throw narrow::Error("two files of " + narrow::quote(all.argument) + " have a tensor " + narrow::quote(tensor.name) +
-                              "; compare them one by one");
+          throw narrow::Error("two files of " + narrow::quote(all.argument) + " have a tensor " +
+                              narrow::quote(tensor.name) + "; compare them one by one");
         all.tensors.push_back(std::move(tensor));
       }
       all.unreadable.insert(all.unreadable.end(), next.unreadable.begin(), next.unreadable.end());
@@ -372,14 +372,16 @@ int run(const Options& options) {
   {
     Progress progress("compare", bytes);
     std::vector<std::uint64_t> sizes;
-    for (const ComparedTensor& pair : pairs) sizes.push_back(pair.missing_in.empty() ? pair.x.bytes() + pair.y.bytes() : 0);
-    share_tensors(sizes, [&](std::size_t i) { return narrow::quote(pairs[i].name); },
-                  [&](std::size_t i, narrow::PieceLog* log) {
-                    ComparedTensor& pair = pairs[i];
-                    if (!pair.missing_in.empty()) return;
-                    const auto done = [&](std::uint64_t bytes) { progress.add(bytes); };
-                    pair.found = narrow::compare_tensors(pair.x, pair.y, limits, done, log);
-                  });
+    for (const ComparedTensor& pair : pairs)
+      sizes.push_back(pair.missing_in.empty() ? pair.x.bytes() + pair.y.bytes() : 0);
+    share_tensors(
+        sizes, [&](std::size_t i) { return narrow::quote(pairs[i].name); },
+        [&](std::size_t i, narrow::PieceLog* log) {
+          ComparedTensor& pair = pairs[i];
+          if (!pair.missing_in.empty()) return;
+          const auto done = [&](std::uint64_t bytes) { progress.add(bytes); };
+          pair.found = narrow::compare_tensors(pair.x, pair.y, limits, done, log);
+        });
     for (const ComparedTensor& pair : pairs) good = good && is_good(pair, limits);
   }
   if (options.json) {
@@ -394,8 +396,9 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("FILE", options->files,
-                   "X Y: two tensor files, folders of them, FILE:TENSOR, or - for one of them; many tensors go by name");
+  arguments.values(
+      "FILE", options->files,
+      "X Y: two tensor files, folders of them, FILE:TENSOR, or - for one of them; many tensors go by name");
   options->choice.declare(
       arguments,
       "compare in this format: integers (V1 and V2 too) of its width are its codes, floating numbers "

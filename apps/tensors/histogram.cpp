@@ -109,7 +109,8 @@ std::vector<Counted> count_all(const std::vector<ChosenFile>& files, double scal
     const auto& [file, tensor] = tensors[i];
     const narrow::TensorPass pass{0, 0, [&](std::uint64_t done) { progress.add(done); }, log};
     Counted one{file->argument, tensor.name, narrow::tensor_histogram(tensor, scale, pass), {}, times};
-    for (const ChosenFormat& f : fated.plain) one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
+    for (const ChosenFormat& f : fated.plain)
+      one.fates.push_back(narrow::tensor_fates(tensor, {f.format}, scale, pass));
     for (const ChosenBlockFormat& f : fated.blocks)
       one.fates.push_back(narrow::block_tensor_statistics(tensor, f.format, scale, pass.done, true, log).fates);
     all[i] = std::move(one);
@@ -336,13 +337,14 @@ int run(const Options& options) {
   const double scale = options.scale ? parse_scale(*options.scale) : 1;
   std::vector<ChosenFile> files;
   if (!watched)
-    for (const std::string& file : expand_folders(options.files)) files.push_back(open_chosen(file, options.choice));
+    for (const std::string& file : by_first([&] { return expand_folders(options.files); }))
+      files.push_back(open_chosen(file, options.choice));
   const std::vector<Counted> all =
       watched ? counts_of(*watched, options, fated) : count_all(files, scale, options, fated);
   for (const ChosenFile& file : files) print_error(left_out_text(file));
   if (watched) print_error(watched->about);
 
-  if (options.output)
+  if (options.output && speaks())
     write_file(*options.output, draws ? picture_of(*options.output, all, fated, options) : to_csv(all, false));
   if (options.json) {
     print(json_text(to_json(all)));

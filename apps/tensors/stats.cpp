@@ -101,8 +101,8 @@ Measured measure(const Request& request, const narrow::Tensor& tensor, std::vect
   Measured m{std::move(casts), {}, {}};
   m.plain = narrow::tensor_statistics(tensor, m.casts, pass);
   for (const ChosenBlockFormat& chosen : request.blocks)
-    m.blocks.push_back(narrow::block_tensor_statistics(tensor, chosen.format, request.scale.value_or(1), pass.done, false,
-                                                       pass.log));
+    m.blocks.push_back(
+        narrow::block_tensor_statistics(tensor, chosen.format, request.scale.value_or(1), pass.done, false, pass.log));
   return m;
 }
 
@@ -112,8 +112,15 @@ std::vector<StatsRow> to_rows(const Request& request, const Measured& m, const s
   for (std::size_t k = 0; k < m.casts.size(); ++k)
     rows.push_back({file, {}, tensor, request.names[k], m.casts[k].scale, m.plain.input, m.plain.formats[k], ""});
   for (std::size_t k = 0; k < m.blocks.size(); ++k)
-    rows.push_back({file, {}, tensor, request.blocks[k].name, request.scale.value_or(1), m.blocks[k].input,
-                    m.blocks[k].elements, "", m.blocks[k].scales});
+    rows.push_back({file,
+                    {},
+                    tensor,
+                    request.blocks[k].name,
+                    request.scale.value_or(1),
+                    m.blocks[k].input,
+                    m.blocks[k].elements,
+                    "",
+                    m.blocks[k].scales});
   return rows;
 }
 
@@ -304,7 +311,7 @@ class OpenFiles {
 
 Survey survey(const Options& options) {
   Survey s;
-  s.files = expand_folders(options.files);
+  s.files = by_first([&] { return expand_folders(options.files); });
   s.steps = have_steps(s.files);
   if (s.steps)
     std::stable_sort(s.files.begin(), s.files.end(),
@@ -363,8 +370,9 @@ std::vector<StatsRow> measure_files(const Options& options, const Request& reque
     if (place == file.by_name.end()) return;  // damaged, as a closer look found: it is left out
     const narrow::Tensor& tensor = *place->second;
     names[i] = s.steps ? name_in_run(file.chosen, tensor) : tensor.name;
-    found[i] = measure(request, tensor, request.total ? casts[s.tensors[i].file] : with_scales(request, {&tensor, 1}, pass(log)),
-                       pass(log));
+    found[i] =
+        measure(request, tensor,
+                request.total ? casts[s.tensors[i].file] : with_scales(request, {&tensor, 1}, pass(log)), pass(log));
   });
 
   std::vector<StatsRow> rows;

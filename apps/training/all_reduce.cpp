@@ -125,6 +125,7 @@ Result reduce(const Gradients& g, const cluster::ReduceRequest& request, std::ui
     result.last = all_reduce();
     for (std::size_t i = 0; i < size; ++i) mean[i] += static_cast<double>(result.last[i]);
   }
+  if (!speaks()) return result;
   for (double& x : mean) x /= static_cast<double>(steps);
   std::optional<narrow::Format> format;
   if (!request.wire.blocks && steps == 1) format = request.wire.format;
@@ -208,10 +209,12 @@ int run(const Options& o) {
   const std::uint64_t steps = parse_count(o.steps.value_or(o.feedback ? "8" : "1"), "--steps", 1, 100000);
   const Gradients g = o.files.empty() ? draw(o) : read(o);
   if (by_messages() && g.ranks.size() != crew()->size())
-    throw narrow::Error("all-reduce: " + std::to_string(g.ranks.size()) + " ranks in " + std::to_string(crew()->size()) +
-                        " processes; as many of the one as of the other");
-  const std::vector<cluster::ExactSum> exact = cluster::exact_sums(
-      g.ranks.size(), g.ranks[0].size(), cluster::read_rows([&](std::size_t rank) { return g.ranks[rank].data(); }));
+    throw narrow::Error("all-reduce: " + std::to_string(g.ranks.size()) + " ranks in " +
+                        std::to_string(crew()->size()) + " processes; as many of the one as of the other");
+  std::vector<cluster::ExactSum> exact;  // the first rank says how far the result is from it
+  if (speaks())
+    exact = cluster::exact_sums(g.ranks.size(), g.ranks[0].size(),
+                                cluster::read_rows([&](std::size_t rank) { return g.ranks[rank].data(); }));
   std::vector<Result> results;
   for (const cluster::Algorithm algorithm : algorithms) {
     request.algorithm = algorithm;

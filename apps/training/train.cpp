@@ -346,7 +346,11 @@ train::RunResult run_one(train::Trainer& trainer, const TrainOptions& options, c
   std::optional<RunFiles> files;
   if (options.folder) files.emplace(*options.folder, trainer, options.resume);
   progress.add(trainer.rows().size());
-  for (bool go_on = true; go_on && !trainer.finished(); go_on = !interrupt.came()) {
+  // Ranks of one run stop at the same step.
+  const bool shared = trainer.request().messages != nullptr;
+  const auto goes_on = [&] { return !(shared ? crew()->any(interrupt.came()) : interrupt.came()); };
+  if (shared) crew()->at(trainer.request().recipe.name + ", seed " + std::to_string(trainer.request().seed));
+  for (bool go_on = true; go_on && !trainer.finished(); go_on = goes_on()) {
     const train::StepRow row = trainer.step();
     progress.note(trainer.request().recipe.name + " loss " + decimal_text(row.loss, 3) + " scale " +
                   digits_text(static_cast<double>(row.scale), 6));
@@ -364,7 +368,8 @@ train::RunResult run_one(train::Trainer& trainer, const TrainOptions& options, c
 }
 
 // A queue of runs, each done by one rank. What a run has to say is said by the first.
-RunResults share_runs(const TrainPlan& plan, const TrainOptions& options, const Interrupt& interrupt, Progress& progress) {
+RunResults share_runs(const TrainPlan& plan, const TrainOptions& options, const Interrupt& interrupt,
+                      Progress& progress) {
   std::vector<narrow::cluster::Item> items;
   for (const train::RunRequest& r : plan.runs)
     items.push_back({*r.steps, r.recipe.name + ", seed " + std::to_string(r.seed)});
@@ -393,12 +398,18 @@ constexpr const char* other_recipes =
     "  --recipe fsdp:param_dtype=bfloat16,reduce_dtype=float32   (or such keys in a .json file)\n"
     "  --recipe 'megatron:--fp16 --initial-loss-scale 65536 --hysteresis 4'   (or megatron:FILE of such flags)\n";
 
-// Whether the ranks of a crew are those of the training, each with its part of every batch. Else each run is one rank's.
+// Whether the ranks of a crew are those of the training, each with its part of every batch. Else each run is one
+// rank's.
 bool is_data_parallel(TrainOptions& options) {
   if (crew() == nullptr || crew()->size() == 1) return false;
   const std::string ranks = std::to_string(crew()->size());
+  if (options.text == "-")
+    throw narrow::Error("--text: standard input reaches one rank only; give a file that all of them can read");
   const bool asked = options.order || options.reduce || options.error_feedback;
-  if (!options.ranks && (asked || plan_training(options).runs.size() == 1)) options.ranks = ranks;
+  if (!options.ranks && (asked || plan_training(options).runs.size() == 1)) {
+    options.ranks = ranks;
+    blame("the " + ranks + " ranks of narrow-mpi share every batch of one run", [&] { return plan_training(options); });
+  }
   return options.ranks == ranks;
 }
 
@@ -418,7 +429,11 @@ int run(const TrainOptions& given) {
   TrainPlan plan = plan_training(options);
   for (train::RunRequest& request : plan.runs)
     if (data_parallel) request.messages = &crew()->messages();
-  if (options.resume) check_resumed(*options.folder, plan);
+  if (options.resume && crew() == nullptr) check_resumed(*options.folder, plan);
+  if (options.resume && crew() != nullptr)  // before a rank goes on from there
+    crew()->together([&] {
+      if (speaks()) check_resumed(*options.folder, plan);
+    });
   for (const std::string& note : plan.notes) complain("note: " + note);
   const Interrupt interrupt;
   RunResults results;
@@ -437,6 +452,7 @@ int run(const TrainOptions& given) {
   print(options.json ? train_json(results)
                      : heading + train_table(results).to_text(use_colour(1)) +
                            "final, best loss: means of 20 steps in a row, of all where there are fewer\n");
+  if (data_parallel && interrupt.came()) crew()->together([] { flush_output(); });  // all is said and written
   interrupt.pass_on();
   return 0;
 }

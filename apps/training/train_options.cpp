@@ -209,11 +209,16 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
   arguments.option("--micro-batches", micro_batches, "N", "gradients are summed over N parts of a batch");
   arguments.option("--accumulate", accumulate, "HOW", "mean or sum of their gradients (default mean)");
-  arguments.option("--ranks", ranks, "N", "ranks that share a batch and reduce their gradients: simulated, or those of narrow-mpi where it has as many");
-  arguments.option("--reduce", reduce, "FORMAT", "what they send: a format or a block format as mxfp8_e5m2 (default: the recipe's)");
-  arguments.flag("--error-feedback", error_feedback, "what a rank's rounding for that sum lost is added to its next gradients");
-  arguments.option("--order", order, "ORDER",
-                   "of that sum: ring, tree, recursive-doubling, fp32-once or linear (default ring); narrow-mpi: also mpi");
+  arguments.option(
+      "--ranks", ranks, "N",
+      "ranks that share a batch and reduce their gradients: simulated, or those of narrow-mpi where it has as many");
+  arguments.option("--reduce", reduce, "FORMAT",
+                   "what they send: a format or a block format as mxfp8_e5m2 (default: the recipe's)");
+  arguments.flag("--error-feedback", error_feedback,
+                 "what a rank's rounding for that sum lost is added to its next gradients");
+  arguments.option(
+      "--order", order, "ORDER",
+      "of that sum: ring, tree, recursive-doubling, fp32-once or linear (default ring); narrow-mpi: also mpi");
   arguments.option("--print-recipe", print_recipe, "NAME", "print a recipe as JSON, as a start for one of your own");
   arguments.flag("--list-recipes", list_recipes, "print the recipes");
   arguments.flag("--json", json, "print JSON");
@@ -229,7 +234,8 @@ TrainPlan plan_training(const TrainOptions& o) {
   if ((o.instrument || o.dump) && !o.folder)
     throw narrow::Error(std::string(o.dump ? "--dump" : "--instrument") + ": needs -o DIR to write to");
   if (o.order && o.ranks.value_or("1") == "1") throw narrow::Error("--order: needs --ranks of 2 or more");
-  if (o.error_feedback && o.ranks.value_or("1") == "1") throw narrow::Error("--error-feedback: needs --ranks of 2 or more");
+  if (o.error_feedback && o.ranks.value_or("1") == "1")
+    throw narrow::Error("--error-feedback: needs --ranks of 2 or more");
   if (o.error_feedback && o.resume)
     throw narrow::Error("--error-feedback: what ranks hold back is not in a checkpoint; leave out --resume");
   common.error_feedback = o.error_feedback;

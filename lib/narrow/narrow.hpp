@@ -1,4 +1,5 @@
-// All public headers but those of cluster/, train/, report/, plot/ and golden/, and Eigen and fmt support (narrow/eigen.hpp, narrow/fmt.hpp).
+// All public headers but those of cluster/, train/, report/, plot/ and golden/, and Eigen and fmt support
+// (narrow/eigen.hpp, narrow/fmt.hpp).
 //
 //   static_assert(round_to(0.1F, "fp16"_fmt) == 0.0999755859375F);
 //   const std::string all_digits = to_decimal(encode(0.1F, "e4m3"_fmt), "e4m3"_fmt);  // 0.1015625

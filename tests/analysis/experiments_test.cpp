@@ -136,10 +136,12 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
   CHECK(error("all_reduce", "FP32, ring") == 0);
 
   // Over ranks it is the same sum, whatever carries it; FP16 is scaled into its range.
-  const Outcome ranks = test::run_experiment("all_reduce", {"micro_batches=" + data.folder() + "/ones.safetensors", "ranks=512"});
+  const Outcome ranks =
+      test::run_experiment("all_reduce", {"micro_batches=" + data.folder() + "/ones.safetensors", "ranks=512"});
   const auto by_rank = [&](const char* algorithm, const char* format) {
     for (const auto& row : table_of(ranks, "ranks").rows)
-      if (number(row[0]) == 512 && std::get<std::string>(row[1]) == algorithm && std::get<std::string>(row[2]) == format)
+      if (number(row[0]) == 512 && std::get<std::string>(row[1]) == algorithm &&
+          std::get<std::string>(row[2]) == format)
         return number(row[3]);
     FAIL("no row " << algorithm);
     return 0.0;

@@ -88,7 +88,8 @@ std::string all_text(const Outcome& o) {
 
 std::vector<std::string> small_settings(const Experiment& e) {
   std::vector<std::string> settings;
-  for (const auto& [name, value] : {std::pair{"longest", "64"}, {"trials", "1"}, {"most", "16"}, {"ranks", "16"}, {"samples", "4096"}})
+  for (const auto& [name, value] :
+       {std::pair{"longest", "64"}, {"trials", "1"}, {"most", "16"}, {"ranks", "16"}, {"samples", "4096"}})
     for (const analysis::Parameter& p : e.parameters)
       if (p.name == name) settings.push_back(std::string(name) + "=" + value);
   return settings;

@@ -179,14 +179,18 @@ TEST_CASE("apps: cast may write over its input") {
 TEST_CASE("apps: cast of a folder casts each file as it would be cast alone, and the index of a model follows") {
   const Folder folder;
   std::filesystem::create_directory(folder.path() + "/in");
-  folder.write("in/a.safetensors", safetensors_of({{"w", "F32", "[4,32]", raw(some_floats(128))}}, R"({"format":"pt"})"));
-  folder.write("in/b.safetensors", safetensors_of({{"v", "F32", "[2,64]", raw(some_floats(128, 2))}, {"ids", "I32", "[1]", "1234"}}));
+  folder.write("in/a.safetensors",
+               safetensors_of({{"w", "F32", "[4,32]", raw(some_floats(128))}}, R"({"format":"pt"})"));
+  folder.write("in/b.safetensors",
+               safetensors_of({{"v", "F32", "[2,64]", raw(some_floats(128, 2))}, {"ids", "I32", "[1]", "1234"}}));
   folder.write("in/c.safetensors", safetensors_of({{"only_ids", "I32", "[1]", "1234"}}));
-  folder.write("in/model.safetensors.index.json",
-               R"({"metadata":{},"weight_map":{"w":"a.safetensors","v":"b.safetensors","ids":"b.safetensors","only_ids":"c.safetensors"}})");
+  folder.write(
+      "in/model.safetensors.index.json",
+      R"({"metadata":{},"weight_map":{"w":"a.safetensors","v":"b.safetensors","ids":"b.safetensors","only_ids":"c.safetensors"}})");
   const std::string in = folder.path() + "/in", out = folder.path() + "/out/deep";
   for (const char* format : {"e4m3", "nvfp4"}) {
-    check_ran({"cast", in, out, "--to", format}, {"a.safetensors: 1 tensor cast", "c.safetensors: nothing to cast, 1 tensor copied"});
+    check_ran({"cast", in, out, "--to", format},
+              {"a.safetensors: 1 tensor cast", "c.safetensors: nothing to cast, 1 tensor copied"});
     for (const char* name : {"/a.safetensors", "/b.safetensors"}) {
       check_ran({"cast", in + name, folder.path() + "/alone.safetensors", "--to", format});
       CHECK((read_file(out + name) == read_file(folder.path() + "/alone.safetensors")));
@@ -195,8 +199,8 @@ TEST_CASE("apps: cast of a folder casts each file as it would be cast alone, and
     const Json index = Json::parse(read_file(out + "/model.safetensors.index.json"));
     CHECK(index["weight_map"].size() == (format[0] == 'e' ? 4 : 8));
     CHECK(index["weight_map"]["v"] == "b.safetensors");
-    CHECK(index["metadata"]["total_size"] == data_of(read_file(out + "/a.safetensors")).size() +
-                                                 data_of(read_file(out + "/b.safetensors")).size() + 4);
+    CHECK(index["metadata"]["total_size"] ==
+          data_of(read_file(out + "/a.safetensors")).size() + data_of(read_file(out + "/b.safetensors")).size() + 4);
     CHECK(run({"compare", out, out + "/model.safetensors.index.json"}).status == 0);
   }
   CHECK(run({"compare", in, out}).status == 1);

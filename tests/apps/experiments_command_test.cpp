@@ -26,6 +26,54 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("apps: report --resume takes what was finished, unless it is damaged, of other data, or of another program") {
+  const Folder folder;
+  const std::vector<float> values(1000, 1e-6f);
+  const auto grads = [&](float scale) {
+    std::vector<float> v = values;
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] *= scale * static_cast<float>(i % 13);
+    folder.write("g.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000,), }", raw(v)));
+  };
+  const auto report = [&](const std::string& out) {
+    return run({"report", "gradients=" + folder / "g.npy", "--only", "gradient_underflow,format_choice", "--fast",
+                "--resume", "-o", folder / out});
+  };
+  const auto csvs = [&](const std::string& out) {
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / out)) {
+      CHECK_MESSAGE(entry.path().extension() != ".waiting", entry.path().string());
+      if (entry.path().extension() == ".csv") all += entry.path().filename().string() + read_file(entry.path());
+    }
+    return all;
+  };
+  grads(1);
+  CHECK(report("fresh").status == 0);
+  const std::string expected = csvs("fresh");
+  // A run that is broken off: the second experiment cannot be written over a folder of its name.
+  std::filesystem::create_directories(folder / "broken/index.html");
+  CHECK(report("broken").status == 2);
+  const std::string waiting = folder / "broken/gradient_underflow.waiting", kept = read_file(waiting);
+  REQUIRE(kept.size() > 100);
+  std::filesystem::remove(folder / "broken/index.html");
+  std::filesystem::rename(folder / "broken", folder / "moved");
+  CHECK(report("moved").status == 0);  // files go where they are asked for now
+  CHECK(csvs("moved") == expected);
+  CHECK(!std::filesystem::exists(folder / "broken"));
+  for (const std::size_t at : {std::size_t{0}, kept.size() / 3, kept.size() / 2, kept.size() - 1}) {
+    std::string damaged = kept;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    std::filesystem::create_directory(folder / "again");
+    folder.write("again/gradient_underflow.waiting", damaged);
+    CHECK(report("again").status == 0);
+    CHECK(csvs("again") == expected);
+  }
+  std::filesystem::create_directory(folder / "other");
+  folder.write("other/gradient_underflow.waiting", kept);
+  grads(0.01f);
+  CHECK(report("other").status == 0);
+  CHECK(csvs("other") != expected);
+}
+
 TEST_CASE("apps: list names the experiments with their parameters") {
   const Json all = narrow_json({"list"});
   CHECK(all.size() >= 10);

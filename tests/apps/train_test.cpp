@@ -40,12 +40,14 @@ TEST_CASE("apps: train sends block formats between ranks, and what rounding held
     words.insert(words.end(), more.begin(), more.end());
     return narrow_json(words)[0]["final_loss"].get<double>();
   };
-  const double exact = loss({}), rough = loss({"--reduce", "e5m1"}), fed = loss({"--reduce", "e5m1", "--error-feedback"});
+  const double exact = loss({}), rough = loss({"--reduce", "e5m1"}),
+               fed = loss({"--reduce", "e5m1", "--error-feedback"});
   CHECK(rough != exact);
   CHECK(std::abs(fed - exact) < std::abs(rough - exact));
   CHECK(loss({"--reduce", "mxfp8_e5m2"}) != exact);
   check_refused({"train", "--recipe", "fp32", "--error-feedback"}, {"--error-feedback", "--ranks"});
-  check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--error-feedback", "--resume", "-o", "x"}, {"checkpoint"});
+  check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--error-feedback", "--resume", "-o", "x"},
+                {"checkpoint"});
   check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--reduce", "nonsense"}, {"--reduce", "nonsense"});
   check_refused({"train", "--recipe", "fp32", "--ranks", "2", "--order", "mpi"}, {"--order", "mpi"});
 }

@@ -1,5 +1,5 @@
-// narrow-mpi from outside: the bytes of narrow for any number of ranks; and what happens when one of them dies, a disk is
-// full, or a run is broken off.
+// narrow-mpi from outside: the bytes of narrow for any number of ranks; and what happens when one of them dies, a disk
+// is full, or a run is broken off.
 #include <doctest/doctest.h>
 #include <sys/mount.h>
 
@@ -20,7 +20,8 @@ using test::read_file;
 
 const std::vector<int> rank_counts = {1, 2, 3, 4, 7};
 
-Ran mpi(int ranks, const std::vector<std::string>& arguments, std::vector<std::pair<std::string, std::string>> environment = {}) {
+Ran mpi(int ranks, const std::vector<std::string>& arguments,
+        std::vector<std::pair<std::string, std::string>> environment = {}) {
   std::vector<std::string> words{NARROW_MPIRUN, "--oversubscribe", "-n", std::to_string(ranks), NARROW_MPI_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   test::RunOptions options;
@@ -72,10 +73,12 @@ struct Model : Folder {
     add("b.safetensors", small);
     std::vector<float> strange = numbers(100001, 3);
     strange[7] = NAN, strange[99999] = INFINITY;
-    add("c.safetensors", {{"strange", "F32", "[100001]", test::raw(strange)}, {"none", "F32", "[0]", ""},
+    add("c.safetensors", {{"strange", "F32", "[100001]", test::raw(strange)},
+                          {"none", "F32", "[0]", ""},
                           {"ids", "I64", "[2]", std::string(16, '\1')}});
     write("model/model.safetensors.index.json", R"({"metadata":{"total_size":1},"weight_map":{)" + map + "}}");
-    for (const char* shard : {"a.safetensors", "b.safetensors"}) write("loose/" + std::string(shard), read_file(*this / "model/" + shard));
+    for (const char* shard : {"a.safetensors", "b.safetensors"})
+      write("loose/" + std::string(shard), read_file(*this / "model/" + shard));
   }
 };
 
@@ -84,8 +87,8 @@ const Model& model() {
   return made;
 }
 
-// The same request with narrow, and with each number of ranks: what is said, how it ends, and the files. OUT is a folder
-// of its own.
+// The same request with narrow, and with each number of ranks: what is said, how it ends, and the files. OUT is a
+// folder of its own.
 void check_same(const std::vector<std::string>& arguments, const std::vector<int>& counts = {2, 3, 7}) {
   const auto run = [&](int ranks) {
     const Folder out;
@@ -119,7 +122,8 @@ pid_t process_of(int rank, const std::string& word) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string words = read_file(entry.path() / "cmdline");
     if (words.starts_with(NARROW_MPI_PROGRAM) && contains(words, word) &&
-        contains(read_file(entry.path() / "environ"), std::string("OMPI_COMM_WORLD_RANK=") + std::to_string(rank) + '\0'))
+        contains(read_file(entry.path() / "environ"),
+                 std::string("OMPI_COMM_WORLD_RANK=") + std::to_string(rank) + '\0'))
       return std::stoi(name);
   }
   return 0;
@@ -163,8 +167,9 @@ TEST_CASE("narrow-mpi: sums over real messages have the bits of the emulator, in
     for (const std::string algorithm : {"ring", "tree", "recursive-doubling", "fp32-once", "linear"})
       for (const std::string format : {"fp32", "bf16", "fp16", "e5m2", "mxfp8_e5m2"}) {
         if (ranks > 3 && format != "bf16") continue;
-        std::vector<std::string> words = {"all-reduce", "--algorithm", algorithm, "--format", format, "--elements", "1001",
-                                          "--seed", "5", "--ranks", std::to_string(ranks), "-o"};
+        std::vector<std::string> words = {"all-reduce",          "--algorithm", algorithm, "--format", format,
+                                          "--elements",          "1001",        "--seed",  "5",        "--ranks",
+                                          std::to_string(ranks), "-o"};
         if (format == "e5m2") words.insert(words.begin() + 1, {"--error-feedback", "--steps", "3"});
         words.push_back(folder / "alone.npy");
         const Ran alone = test::narrow(words);
@@ -179,9 +184,11 @@ TEST_CASE("narrow-mpi: sums over real messages have the bits of the emulator, in
         CHECK(shared.out == alone.out);
         CHECK((read_file(folder / "shared.npy") == read_file(folder / "alone.npy")));
       }
-  const Ran library = mpi(2, {"all-reduce", "--algorithm", "mpi", "--format", "fp16", "--elements", "1001", "-o", folder / "mpi.npy"});
+  const Ran library =
+      mpi(2, {"all-reduce", "--algorithm", "mpi", "--format", "fp16", "--elements", "1001", "-o", folder / "mpi.npy"});
   CHECK(library.status == 0);
-  CHECK(test::narrow({"all-reduce", "--format", "fp16", "--elements", "1001", "--ranks", "2", "-o", folder / "two.npy"}).status == 0);
+  CHECK(test::narrow({"all-reduce", "--format", "fp16", "--elements", "1001", "--ranks", "2", "-o", folder / "two.npy"})
+            .status == 0);
   CHECK((read_file(folder / "mpi.npy") == read_file(folder / "two.npy")));  // of two numbers there is one sum
 }
 
@@ -189,12 +196,14 @@ TEST_CASE("narrow-mpi: data parallel training has the bits of ranks in one proce
   const std::vector<std::vector<std::string>> kinds = {
       {"--recipe", "bf16-amp"},
       {"--recipe", "fp32,fp16-amp", "--order", "recursive-doubling", "--reduce", "e5m2"},
-      {"--recipe", "fp8-delayed", "--order", "fp32-once", "--reduce", "mxfp8_e5m2", "--error-feedback", "--micro-batches", "2"},
+      {"--recipe", "fp8-delayed", "--order", "fp32-once", "--reduce", "mxfp8_e5m2", "--error-feedback",
+       "--micro-batches", "2"},
       {"--recipe", "fp32", "--task", "lm", "--width", "32", "--layers", "1", "--context", "32", "--steps", "3"}};
   for (const std::vector<std::string>& kind : kinds)
     for (const int ranks : {2, 4}) {
       const Folder folder;
-      std::vector<std::string> words = {"train", "--ranks", std::to_string(ranks), "--steps", "20", "-o", folder / "alone"};
+      std::vector<std::string> words = {"train", "--ranks", std::to_string(ranks), "--steps",
+                                        "20",    "-o",      folder / "alone"};
       if (kind.size() > 2 && kind.back() == "3") words.erase(words.begin() + 3, words.begin() + 5);
       words.insert(words.end(), kind.begin(), kind.end());
       const Ran alone = test::narrow(words);
@@ -214,16 +223,52 @@ TEST_CASE("narrow-mpi: data parallel training has the bits of ranks in one proce
 }
 
 TEST_CASE("narrow-mpi: a failure that the others do not share ends them all") {
-  const Ran ran = mpi(1, {"stats", model() / "loose", ":", "-n", "1", NARROW_MPI_PROGRAM, "stats", model() / "nowhere"});
+  const std::vector<std::string> other = {"stats", model() / "loose",  ":",     "-n",
+                                          "1",     NARROW_MPI_PROGRAM, "stats", model() / "loose"};
+  std::vector<std::string> words = other;
+  words.insert(words.end(), {"--formats", "fp99"});
+  const Ran ran = mpi(1, words);
   CHECK(ran.status == 2);
-  CHECK(contains(ran.err, "narrow: rank 1: '" + (model() / "nowhere") + "': no such file\n"));
+  CHECK(contains(ran.err, "narrow: rank 1: --formats: unknown format 'fp99'"));
+
+  // Nodes whose folders are not the same: other sizes under the same names, or other names.
+  const Folder folder;
+  for (const char* node : {"a", "b", "c"}) fs::create_directory(folder / node);
+  const auto npy = [](std::size_t count) {
+    return test::npy("{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",), }",
+                     test::raw(std::vector<float>(count)));
+  };
+  folder.write("a/x.npy", npy(100)), folder.write("b/x.npy", npy(7000000)), folder.write("c/y.npy", npy(100));
+  for (const std::vector<std::string>& request :
+       std::vector<std::vector<std::string>>{{"stats", "."},
+                                             {"histogram", "x.npy"},
+                                             {"compare", "x.npy", "x.npy"},
+                                             {"cast", "x.npy", "y.safetensors", "--to", "fp16"}})
+    for (const auto& [first, second] : {std::pair("a", "b"), {"b", "a"}, {"a", "c"}}) {
+      std::vector<std::string> both = {"-wdir", folder / second, NARROW_MPI_PROGRAM};
+      both.insert(both.end(), request.begin(), request.end());
+      std::vector<std::string> line = {NARROW_MPIRUN,  "--oversubscribe", "-n", "1", "-wdir",
+                                       folder / first, NARROW_MPI_PROGRAM};
+      line.insert(line.end(), request.begin(), request.end());
+      line.insert(line.end(), {":", "-n", "1"});
+      line.insert(line.end(), both.begin(), both.end());
+      test::RunOptions options;
+      options.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+      const Ran apart = test::run_program(line, options);
+      CAPTURE(request[0]);
+      CAPTURE(apart.err);
+      if (request[0] == "cast" && apart.status == 0) continue;  // one rank did it all
+      CHECK(apart.status == 2);
+      CHECK((contains(apart.err, "do not see the same files") || contains(apart.err, "o such file")));
+    }
   const Ran input = mpi(2, {"stats", "-"});
   CHECK(input.status == 2);
   CHECK(contains(input.err, "narrow: standard input reaches one rank only"));
 }
 
 TEST_CASE("narrow-mpi: a queue of training runs and one of experiments give the files of narrow") {
-  check_same({"train", "--task", "digits", "--recipe", "fp32,fp16-amp", "--seed", "1,2", "--steps", "20", "-o", "@OUT"}, {1, 3});
+  check_same({"train", "--task", "digits", "--recipe", "fp32,fp16-amp", "--seed", "1,2", "--steps", "20", "-o", "@OUT"},
+             {1, 3});
   check_same({"run", "order_matters", "--fast", "--json"}, {2});
   check_same({"run", "training_recipes", "--fast", "-o", "@OUT"}, {3});
   const Folder a, b;
@@ -240,8 +285,8 @@ TEST_CASE("narrow-mpi: a queue of training runs and one of experiments give the 
 
 TEST_CASE("narrow-mpi: a rank that is killed ends the job with its name and its item; --resume goes on") {
   const Folder folder;
-  const std::vector<std::string> request = {"train", "--task", "digits", "--recipe", "fp32,bf16-amp", "--seed", "1,2",
-                                            "--steps", "2500", "-o"};
+  const std::vector<std::string> request = {"train",  "--task", "digits",  "--recipe", "fp32,bf16-amp",
+                                            "--seed", "1,2",    "--steps", "2500",     "-o"};
   std::vector<std::string> words = request;
   words.push_back(folder / "shared");
   Ran ran;
@@ -277,11 +322,12 @@ TEST_CASE("narrow-mpi: a rank that is killed in the middle of a cast leaves no h
   const Folder folder;
   fs::create_directory(folder / "in");
   for (int i = 0; i < 6; ++i)  // holes, but 256 MiB each
-    {
-      const std::string name = folder / "in/x" + std::to_string(i) + ".npy";
-      std::ofstream(name, std::ios::binary) << test::npy("{'descr': '<f4', 'fortran_order': False, 'shape': (67108864,), }", "");
-      fs::resize_file(name, fs::file_size(name) + (std::uint64_t{1} << 28));
-    }
+  {
+    const std::string name = folder / "in/x" + std::to_string(i) + ".npy";
+    std::ofstream(name, std::ios::binary)
+        << test::npy("{'descr': '<f4', 'fortran_order': False, 'shape': (67108864,), }", "");
+    fs::resize_file(name, fs::file_size(name) + (std::uint64_t{1} << 28));
+  }
   Ran ran;
   std::thread job([&] { ran = mpi(2, {"cast", folder / "in", folder / "out", "--to", "nvfp4"}); });
   pid_t victim = 0;
@@ -310,13 +356,13 @@ TEST_CASE("narrow-mpi: a full disk is an error with a rank and a file, and nothi
   }
   for (const std::string& out : {folder / "disk/out", folder / "disk/one.safetensors"}) {
     const bool one = out.ends_with(".safetensors");
-    const Ran ran = mpi(3, {"cast", model() / (one ? "model/model.safetensors.index.json" : "model"), out, "--to", "e4m3"});
+    const Ran ran =
+        mpi(3, {"cast", model() / (one ? "model/model.safetensors.index.json" : "model"), out, "--to", "e4m3"});
     CAPTURE(ran.err);
     CHECK(ran.status == 2);
     CHECK(contains(ran.err, "narrow: rank "));
     CHECK(contains(ran.err, "No space left on device"));
-    for (const auto& [name, content] : files_in(folder / "disk"))
-      CHECK_MESSAGE(!contains(name, ".tmp"), name);
+    for (const auto& [name, content] : files_in(folder / "disk")) CHECK_MESSAGE(!contains(name, ".tmp"), name);
     CHECK(!fs::exists(folder / "disk/out/a.safetensors"));
     CHECK(!fs::exists(folder / "disk/out/model.safetensors.index.json"));
   }

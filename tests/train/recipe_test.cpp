@@ -29,9 +29,9 @@ TEST_CASE("train: every recipe can be computed and has a name of its own") {
     CHECK_NOTHROW(checked_loss_scaler(std::string(row.loss_scaler)));
     CHECK_FALSE(row.what.empty());
   }
-  for (const char* name :
-       {"fp32", "tf32", "bf16-amp", "fp16-amp", "fp16-amp-noscale", "fp16-pure", "bf16-pure", "bf16-pure-stochastic",
-        "bf16-pure-kahan", "fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "nvfp4", "nvfp4-4over6", "nvfp4-plain", "fp8-noscale", "int8"})
+  for (const char* name : {"fp32", "tf32", "bf16-amp", "fp16-amp", "fp16-amp-noscale", "fp16-pure", "bf16-pure",
+                           "bf16-pure-stochastic", "bf16-pure-kahan", "fp8-current", "fp8-delayed", "fp8-block",
+                           "mxfp8", "nvfp4", "nvfp4-4over6", "nvfp4-plain", "fp8-noscale", "int8"})
     CHECK_MESSAGE(names.count(name) == 1, name);
 }
 

@@ -301,18 +301,20 @@ Statistics statistics(std::span<const double> data, std::span<const FormatCast> 
   total.scale = scale;
   total.formats.resize(formats.size());
   merge_parts(total, make_parts(data.size(), threads, [&](std::size_t begin, std::size_t end) {
-    Statistics part;
-    part.formats.resize(formats.size());
-    for (std::size_t i = begin; i < end; ++i) {
-      add_input(part.input, data[i]);
-      const double s = data[i] * scale;
-      for (std::size_t k = 0; k < formats.size(); ++k) {
-        const std::uint64_t random = formats[k].cast.rounding == Rounding::stochastic ? random_bits(seed, i) : 0;
-        add_one(part.formats[k], data[i], s, round_to(s, formats[k].format, formats[k].cast, random), formats[k], 1 / scale, random);
-      }
-    }
-    return part;
-  }));
+                Statistics part;
+                part.formats.resize(formats.size());
+                for (std::size_t i = begin; i < end; ++i) {
+                  add_input(part.input, data[i]);
+                  const double s = data[i] * scale;
+                  for (std::size_t k = 0; k < formats.size(); ++k) {
+                    const std::uint64_t random =
+                        formats[k].cast.rounding == Rounding::stochastic ? random_bits(seed, i) : 0;
+                    add_one(part.formats[k], data[i], s, round_to(s, formats[k].format, formats[k].cast, random),
+                            formats[k], 1 / scale, random);
+                  }
+                }
+                return part;
+              }));
   return total;
 }
 

@@ -94,6 +94,7 @@ class ByteReader {
   void operator()(T&... values) {
     (get(values), ...);
   }
+  bool is_at_end() const { return bytes_.empty(); }
 
  private:
   // Empty values have no address to copy to.
@@ -168,6 +169,7 @@ T from_bytes(std::span<const std::byte> bytes) {
   T x{};
   ByteReader in(bytes);
   in(x);
+  if (!in.is_at_end()) throw Error("an archive of values has more than it should");
   return x;
 }
 

@@ -6,11 +6,12 @@
 namespace narrow::cluster {
 namespace {
 
-// A tensor is cut where it is more than a fourth of a rank's part of the whole, and a piece of it is about a sixteenth: the
-// last to finish is late by no more than that. Below this many bytes nothing is cut.
+// A tensor is cut where it is more than a fourth of a rank's part of the whole, and a piece of it is about a sixteenth:
+// the last to finish is late by no more than that. Below this many bytes nothing is cut.
 constexpr std::uint64_t least_cut = std::uint64_t{1} << 24;
 
-// Bytes whose logs are held at a time, by every rank: of four formats a log is 1/300 of the BF16 data that it stands for.
+// Bytes whose logs are held at a time, by every rank: of four formats a log is 1/300 of the BF16 data that it stands
+// for.
 constexpr std::uint64_t most_at_once = std::uint64_t{1} << 35;
 
 struct Task {

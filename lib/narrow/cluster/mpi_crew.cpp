@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "narrow/base/error.hpp"
+#include "narrow/base/random.hpp"
 
 namespace narrow::cluster {
 namespace {
@@ -24,7 +26,8 @@ struct Slot {
   pid_t process;
   int rank;
   cpu_set_t cpus;
-  char item[120];  // empty: between two
+  char item[400];                  // empty: between two
+  volatile sig_atomic_t was_told;  // to end: its death is no news
 };
 
 Slot* slots = nullptr;  // of this node
@@ -49,6 +52,12 @@ void say(int number) noexcept {
   while ((number /= 10) > 0);
   say(at);
 }
+
+// Every meeting of all ranks opens with what each has come for, so that ranks that see other files than the rest say so
+// and do not wait for each other at different places.
+enum class Meeting : std::uint64_t { share, together, from_first, end, failed };
+
+constexpr std::uint64_t no_more = ~std::uint64_t{0};  // items
 
 constexpr int ask_tag = 1, answer_tag = 2, exchange_tag = 3;
 
@@ -92,14 +101,39 @@ Failure failure_of(std::uint64_t item, const std::string& where, const Work& wor
 
 struct MpiCrew::State {
   int rank = 0, size = 1;
+  bool is_over = false;  // a meeting saw a rank that ends: there is no other one
+
+  using Words = std::array<std::uint64_t, 2>;  // why it has come, and a digest of what for
+
+  // Throws where they have not come for the same.
+  void check(const std::vector<Words>& all) {
+    bool same = true;
+    for (const Words& w : all) {
+      same = same && w == all[0];
+      is_over = is_over || w[0] == static_cast<std::uint64_t>(Meeting::failed) ||
+                w[0] == static_cast<std::uint64_t>(Meeting::end);
+    }
+    for (const Words& w : all)
+      if (w[0] == static_cast<std::uint64_t>(Meeting::failed)) throw OthersFailed();
+    if (!same)
+      throw Error(
+          "the ranks do not see the same files; give them a folder that all of them share and that nobody changes");
+  }
+
+  void agree(Meeting meeting, std::uint64_t digest = 0) {
+    const Words own = {static_cast<std::uint64_t>(meeting), digest};
+    std::vector<Words> all(static_cast<std::size_t>(size));
+    MPI_Allgather(own.data(), 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, MPI_COMM_WORLD);
+    check(all);
+  }
   MPI_Comm ending = MPI_COMM_NULL, node = MPI_COMM_NULL;
   MPI_Win window = MPI_WIN_NULL;
 
-  // Does items until there are none; take() gives the next, or the number of all.
+  // Does items until there are no more; take() gives the next.
   Contribution work_off(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work,
-                        const std::function<std::size_t(bool failed)>& take) const {
+                        const std::function<std::uint64_t(bool failed)>& take) const {
     Contribution own;
-    for (std::size_t i = take(false); i < items.size(); i = take(!own.failure.message.empty())) {
+    for (std::uint64_t i = take(false); i != no_more; i = take(!own.failure.message.empty())) {
       set_item(items[i].name);
       const std::string where = size == 1 ? "" : "rank " + std::to_string(rank) + " at " + items[i].name + ": ";
       own.failure = failure_of(i, where, [&] {
@@ -117,10 +151,10 @@ struct MpiCrew::State {
                         const std::function<Bytes(std::size_t)>& work) const {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> finished{false};
-    const auto take = [&](bool failed) {
+    const auto take = [&](bool failed) -> std::uint64_t {
       if (failed) next = items.size();
       const std::size_t place = next.fetch_add(1);
-      return place < items.size() ? order[place] : items.size();
+      return place < items.size() ? order[place] : no_more;
     };
     Contribution own;
     if (size == 1) return work_off(items, work, take);
@@ -140,7 +174,7 @@ struct MpiCrew::State {
       int failed = 0;
       MPI_Recv(&failed, 1, MPI_INT, status.MPI_SOURCE, ask_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       const std::uint64_t item = take(failed != 0);
-      if (item == items.size()) ++served;
+      if (item == no_more) ++served;
       MPI_Send(&item, 1, MPI_UINT64_T, status.MPI_SOURCE, answer_tag, MPI_COMM_WORLD);
     }
     worker.join();
@@ -171,8 +205,8 @@ struct MpiCrew::State {
     std::vector<int> sizes(counts.begin(), counts.end()), places(counts.size());
     std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
     Bytes all(total);
-    MPI_Allgatherv(bytes.data(), sizes[static_cast<std::size_t>(rank)], MPI_BYTE, all.data(), sizes.data(), places.data(),
-                   MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgatherv(bytes.data(), sizes[static_cast<std::size_t>(rank)], MPI_BYTE, all.data(), sizes.data(),
+                   places.data(), MPI_BYTE, MPI_COMM_WORLD);
     for (std::size_t r = 0; r < counts.size(); ++r)
       out.push_back(from_bytes<Contribution>(std::span(all).subspan(static_cast<std::size_t>(places[r]), counts[r])));
     return out;
@@ -182,7 +216,8 @@ struct MpiCrew::State {
 MpiCrew::MpiCrew(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  if (provided < MPI_THREAD_FUNNELED) throw Error("this MPI allows no threads (MPI_THREAD_FUNNELED); use one that does");
+  if (provided < MPI_THREAD_FUNNELED)
+    throw Error("this MPI allows no threads (MPI_THREAD_FUNNELED); use one that does");
   MPI_Comm_rank(MPI_COMM_WORLD, &state_->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &state_->size);
   MPI_Comm_dup(MPI_COMM_WORLD, &state_->ending);
@@ -195,7 +230,7 @@ MpiCrew::MpiCrew(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   MPI_Aint there = 0;
   int unit = 0;
   MPI_Win_shared_query(state_->window, 0, &there, &unit, &slots);
-  slots[own_slot] = {getpid(), state_->rank, {}, {}};
+  slots[own_slot] = {getpid(), state_->rank, {}, {}, 0};
   CPU_ZERO(&slots[own_slot].cpus);
   (void)sched_getaffinity(0, sizeof(cpu_set_t), &slots[own_slot].cpus);
   MPI_Barrier(state_->node);
@@ -228,8 +263,11 @@ std::vector<Bytes> MpiCrew::share(std::span<const Item> items, const std::functi
     std::uint64_t item = 0;
     MPI_Send(&word, 1, MPI_INT, 0, ask_tag, MPI_COMM_WORLD);
     MPI_Recv(&item, 1, MPI_UINT64_T, 0, answer_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return static_cast<std::size_t>(item);
+    return item;
   };
+  std::uint64_t digest = items.size();
+  for (const Item& item : items) digest = random_bits(digest ^ std::hash<std::string>()(item.name), item.weight);
+  state_->agree(Meeting::share, digest);
   const Contribution own =
       state_->rank == 0 ? state_->hand_out(items, order, work) : state_->work_off(items, work, ask);
   std::vector<Bytes> results(items.size());
@@ -243,6 +281,7 @@ std::vector<Bytes> MpiCrew::share(std::span<const Item> items, const std::functi
 }
 
 void MpiCrew::together(const std::function<void()>& own) {
+  state_->agree(Meeting::together);
   const std::string where = rank() == 0 ? "" : "rank " + std::to_string(rank()) + ": ";
   const Contribution mine{{}, {}, failure_of(rank(), where, own)};
   for (const Contribution& c : state_->exchange(mine))
@@ -254,9 +293,10 @@ void MpiCrew::exchange(std::size_t to, std::span<const std::byte> out, std::size
   constexpr std::size_t most = std::size_t{1} << 30;
   while (!out.empty() || !in.empty()) {
     const std::size_t sent = std::min(out.size(), most), received = std::min(in.size(), most);
-    MPI_Sendrecv(out.data(), static_cast<int>(sent), MPI_BYTE, sent == 0 ? MPI_PROC_NULL : static_cast<int>(to), exchange_tag,
-                 in.data(), static_cast<int>(received), MPI_BYTE, received == 0 ? MPI_PROC_NULL : static_cast<int>(from),
-                 exchange_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.data(), static_cast<int>(sent), MPI_BYTE, sent == 0 ? MPI_PROC_NULL : static_cast<int>(to),
+                 exchange_tag, in.data(), static_cast<int>(received), MPI_BYTE,
+                 received == 0 ? MPI_PROC_NULL : static_cast<int>(from), exchange_tag, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     out = out.subspan(sent), in = in.subspan(received);
   }
 }
@@ -279,37 +319,61 @@ void MpiCrew::reduce_as_it_likes(std::span<std::byte> values, std::size_t unit, 
   MPI_Type_free(&piece);
 }
 
-Bytes MpiCrew::from_first(Bytes bytes) { return State::broadcast(std::move(bytes), 0); }
+bool MpiCrew::any(bool own) {
+  int flag = own ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &flag, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  return flag != 0;
+}
 
-int MpiCrew::conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say) {
-  const int own[2] = {failure.empty() ? 0 : 1, status};
+void MpiCrew::at(const std::string& what) { set_item(what); }
+
+Bytes MpiCrew::from_first(Bytes bytes) {
+  state_->agree(Meeting::from_first);
+  return State::broadcast(std::move(bytes), 0);
+}
+
+int MpiCrew::conclude(int status, std::string failure, bool is_own,
+                      const std::function<void(const std::string&)>& say) {
+  // Ranks that wait in a meeting hear there that this one ends.
+  const State::Words words = {static_cast<std::uint64_t>(failure.empty() ? Meeting::end : Meeting::failed), 0};
+  std::vector<State::Words> all_words(size());
+  const int own[2] = {failure.empty() ? 0 : is_own ? 1 : 2, status};
   std::vector<int> all(2 * size());
-  MPI_Request request;
-  MPI_Iallgather(own, 2, MPI_INT, all.data(), 2, MPI_INT, state_->ending, &request);
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  if (!state_->is_over)
+    MPI_Iallgather(words.data(), 2, MPI_UINT64_T, all_words.data(), 2, MPI_UINT64_T, MPI_COMM_WORLD, &requests[0]);
+  MPI_Iallgather(own, 2, MPI_INT, all.data(), 2, MPI_INT, state_->ending, &requests[1]);
   const auto start = std::chrono::steady_clock::now();
   for (int there = 0; there == 0;) {
-    MPI_Test(&request, &there, MPI_STATUS_IGNORE);
+    MPI_Testall(2, requests, &there, MPI_STATUSES_IGNORE);
     if (there == 0 && !failure.empty() && std::chrono::steady_clock::now() - start > patience) {
       say("rank " + std::to_string(rank()) + ": " + failure);
       MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (there == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  std::size_t first = 0;
-  while (first < size() && all[2 * first] == 0) ++first;
-  if (first == size()) return all[1];
+  // Of several the first with a failure of its own; one that says only that another failed is not asked.
+  std::size_t first = size();
+  for (std::size_t r = size(); r-- > 0;)
+    if (all[2 * r] == 1) first = r;
+  bool failed = false;
+  for (std::size_t r = 0; r < size(); ++r) failed = failed || all[2 * r] != 0;
+  if (!failed) return all[1];
   if (first == rank()) say(first == 0 ? failure : "rank " + std::to_string(first) + ": " + failure);
   return 2;
 }
 
 void MpiCrew::say_who_died() noexcept {
+  if (slot_count == 0) return;
+  slots[own_slot].was_told = 1;
   for (int k = 0; k < own_slot && k < slot_count; ++k)
     if (is_alive(slots[k])) return;  // that one says it
   for (int k = 0; k < slot_count; ++k) {
-    if (is_alive(slots[k])) continue;
+    if (is_alive(slots[k]) || slots[k].was_told != 0) continue;
     narrow::cluster::say("narrow-mpi: rank "), narrow::cluster::say(slots[k].rank);
     narrow::cluster::say(slots[k].item[0] != 0 ? " died at " : " died between two pieces of work");
-    narrow::cluster::say(slots[k].item), narrow::cluster::say("; the others stop, and files that were begun are not there\n");
+    narrow::cluster::say(slots[k].item),
+        narrow::cluster::say("; the others stop, and files that were begun are not there\n");
   }
 }
 

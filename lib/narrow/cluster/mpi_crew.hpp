@@ -19,6 +19,8 @@ class MpiCrew : public Crew, public Messages {
   std::vector<Bytes> share(std::span<const Item> items, const std::function<Bytes(std::size_t)>& work) override;
   Bytes from_first(Bytes bytes) override;
   void together(const std::function<void()>& own) override;
+  bool any(bool own) override;
+  void at(const std::string& what) override;
 
   Messages& messages() override { return *this; }
   void exchange(std::size_t to, std::span<const std::byte> out, std::size_t from, std::span<std::byte> in) override;
@@ -26,13 +28,18 @@ class MpiCrew : public Crew, public Messages {
 
   int threads() const;  // as many as leave each rank of this node its part of the CPUs that they may use
 
-  // The end of every rank: returns the status of the whole, which is that of rank 0, or 2 where any rank failed. `say` is
-  // called on one rank, the first of those with a failure. A rank whose failure the others do not share, because they wait
-  // for it elsewhere, says it and ends them all.
-  int conclude(int status, const std::string& failure, const std::function<void(const std::string&)>& say);
+  // Thrown where another rank has failed, and will say so.
+  struct OthersFailed : Error {
+    OthersFailed() : Error("another rank failed") {}
+  };
 
-  // Names this rank's item in memory that the ranks of a node share. To be called by a handler of SIGTERM, which MPI sends
-  // to all when a rank has died: of those left on the node the first says who died, and at what. Async-signal-safe.
+  // The end of every rank: returns the status of the whole, which is that of rank 0, or 2 where any rank failed. `say`
+  // is called on one rank, the first of those with a failure of their own. Where the others neither end nor meet this
+  // rank for some seconds, it says its failure and ends them all.
+  int conclude(int status, std::string failure, bool is_own, const std::function<void(const std::string&)>& say);
+
+  // To be called by a handler of the signal that MPI sends to all when a rank has died: of those left on the node the
+  // first says who died, and at what. Async-signal-safe.
   static void say_who_died() noexcept;
 
  private:

@@ -11,14 +11,15 @@ SharedTensorFile::SharedTensorFile(Crew& crew, const std::string& path, std::spa
   data_begin_ = beginning.size();
   std::uint64_t size = data_begin_;
   for (const TensorHeader& header : headers) size += header.bytes();
+  const auto name = from_bytes<std::string>(crew.from_first(to_bytes(NewFile::temporary_of(path))));
+  file_ = std::make_unique<NewFile>(path, name);
   crew.together([&] {
     if (crew.rank() != 0) return;
-    file_ = std::make_unique<NewFile>(path, size);
+    file_->make(size);
     file_->write_at(0, std::as_bytes(std::span(beginning)));
   });
-  const auto name = from_bytes<std::string>(crew.from_first(to_bytes(file_ ? file_->temporary() : std::string())));
   crew.together([&] {
-    if (crew.rank() != 0) file_ = std::make_unique<NewFile>(path, name);
+    if (crew.rank() != 0) file_->join();
   });
 }
 
@@ -33,6 +34,7 @@ void SharedTensorFile::finish() {
   crew_.together([&] {
     if (crew_.rank() == 0) file_->finish();
   });
+  if (crew_.rank() != 0) file_->forget();
 }
 
 }  // namespace narrow::cluster

@@ -1,11 +1,10 @@
-#include "narrow/tensor/tensor_statistics.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "narrow/array/histogram.hpp"
 #include "narrow/tensor/chunks.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 
 namespace narrow {
 namespace {

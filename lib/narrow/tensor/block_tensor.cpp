@@ -7,8 +7,8 @@
 #include "narrow/array/pack.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/scale/block_scale.hpp"
-#include "narrow/scale/scaler.hpp"
 #include "narrow/scale/quantise.hpp"
+#include "narrow/scale/scaler.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/tensor.hpp"
@@ -124,7 +124,8 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
         });
       },
       [&](BlockFormatStatistics piece) {
-        if (f.block_rows == 0 && total.scales.blocks != 0) piece.scales = {};  // the one scale of the tensor counts once
+        if (f.block_rows == 0 && total.scales.blocks != 0)
+          piece.scales = {};  // the one scale of the tensor counts once
         total.merge(piece);
       });
   if (fits_float(tensor)) return total;
@@ -139,8 +140,8 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
 
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteBytes& write,
                               const BytesDone& done) {
-  return quantise_tensor(
-      tensor, f, result, [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); }, {0, 0, done});
+  return quantise_tensor(tensor, f, result, [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); },
+                         {0, 0, done});
 }
 
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteAt& write,
@@ -194,7 +195,8 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
       },
       [&](const Found& found) {
         for (const auto& [piece_scales, lost] : found) {
-          if (f.block_rows == 0 && !std::exchange(is_first, false)) continue;  // the one scale of the tensor counts once
+          if (f.block_rows == 0 && !std::exchange(is_first, false))
+            continue;  // the one scale of the tensor counts once
           scales.insert(scales.end(), piece_scales.begin(), piece_scales.end());
           without_scale += lost;
         }
@@ -211,7 +213,8 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
                                                      ? std::as_bytes(std::span<const std::uint8_t>(words))
                                                      : std::as_bytes(std::span<const float>(scales));
         write(header.bytes(), bytes);
-        if (f.has_tensor_scale()) write(header.bytes() + bytes.size(), std::as_bytes(std::span<const float>(&factor, 1)));
+        if (f.has_tensor_scale())
+          write(header.bytes() + bytes.size(), std::as_bytes(std::span<const float>(&factor, 1)));
         return Nothing();
       },
       [](Nothing) {});

@@ -82,7 +82,8 @@ void cast_to_codes(const Job& job) {
       encode_array(reader.doubles(first, count), f, job.to.cast, out, seed, job.pass.threads);
     }
     const std::uint64_t at = bytes_of_values({"", job.type, {}}, first);
-    write_codes(out, f, job.type, [&](std::span<const std::byte> bytes) { job.write(at, bytes); }, job.pass.threads);
+    write_codes(
+        out, f, job.type, [&](std::span<const std::byte> bytes) { job.write(at, bytes); }, job.pass.threads);
     return Nothing();
   };
   fold_chunks(job.tensor, job.pass.done, job.pass.log, cast, [](Nothing) {});

@@ -11,8 +11,8 @@
 #include "narrow/format/decode.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/chunks.hpp"
-#include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/piece_members.hpp"
 #include "narrow/tensor/tensor.hpp"
 #include "narrow/text/quote.hpp"
 

@@ -80,22 +80,28 @@ NewFile::NewFile(const std::string& path) : path_(path), target_(behind_links(pa
   }
 }
 
-NewFile::NewFile(const std::string& path, std::uint64_t size)
+NewFile::NewFile(const std::string& path, std::string temporary)
     : path_(path), target_(behind_links(path)), syncs_(wants_sync()) {
+  set_temporary(std::move(temporary));
+}
+
+std::string NewFile::temporary_of(const std::string& path) { return temporary_name(behind_links(path)); }
+
+void NewFile::make(std::uint64_t size) {
   struct stat about {};
   const bool exists = stat(target_.c_str(), &about) == 0;
+  if (!exists && errno == ELOOP) fail(ELOOP);
   if (exists && S_ISDIR(about.st_mode)) fail(EISDIR);
   if (exists && access(target_.c_str(), W_OK) != 0) fail(errno);
-  open_named();
+  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file_ < 0) fail(errno);
   if (exists && fchmod(file_, about.st_mode & 07777) != 0) fail(errno);
   if (ftruncate(file_, static_cast<off_t>(size)) != 0) fail(errno);
 }
 
-NewFile::NewFile(const std::string& path, const std::string& temporary)
-    : path_(path), target_(behind_links(path)), syncs_(wants_sync()) {
-  file_ = open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+void NewFile::join() {
+  file_ = open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file_ < 0) fail(errno);
-  set_temporary(temporary);
 }
 
 void NewFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -111,8 +117,9 @@ void NewFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
 void NewFile::leave() {
   if (syncs_ && fsync(file_) != 0 && !cannot_sync(errno)) fail(errno);
   if (close(std::exchange(file_, -1)) != 0) fail(errno);
-  set_temporary({});
 }
+
+void NewFile::forget() { set_temporary({}); }
 
 void NewFile::open_temporary() {
 #ifdef O_TMPFILE
@@ -124,10 +131,6 @@ void NewFile::open_temporary() {
   }
   if (file_ >= 0) close(file_);
 #endif
-  open_named();
-}
-
-void NewFile::open_named() {
   std::string name = temporary_name(target_);
   file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) fail(errno);
@@ -148,8 +151,10 @@ void NewFile::set_temporary(std::string name) {
 }
 
 void NewFile::remove_temporaries() noexcept {
-  const SpinLock lock(list_busy);
+  for (int tries = 0; list_busy.test_and_set(std::memory_order_acquire);)
+    if (++tries > 1000000) return;
   for (const NewFile* file = first_named; file != nullptr; file = file->next_) unlink(file->temporary_.c_str());
+  list_busy.clear(std::memory_order_release);
 }
 
 NewFile::~NewFile() {

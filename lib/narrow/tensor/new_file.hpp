@@ -18,10 +18,15 @@ namespace narrow {
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
-  // One that several processes write: the first makes it, `size` bytes long, the others join it under the name that it has
-  // until it is finished. Each writes its own bytes; the others leave() before the first may finish().
-  NewFile(const std::string& path, std::uint64_t size);
-  NewFile(const std::string& path, const std::string& temporary);
+  // One that several processes write, under a name that they know before it is there, so that any of them removes it
+  // when they are ended. The first makes it, `size` bytes long, then the others join. Each writes its own bytes; the
+  // others leave() before the first may finish(), and forget the name after it has.
+  NewFile(const std::string& path, std::string temporary);
+  static std::string temporary_of(const std::string& path);
+  void make(std::uint64_t size);
+  void join();
+  void leave();
+  void forget();
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -30,18 +35,16 @@ class NewFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void finish();  // gives the file its name; without it nothing changes
 
-  const std::string& temporary() const { return temporary_; }
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  void leave();
 
-  // Removes the temporary files that have names. Async-signal-safe, for a handler that ends the process next.
+  // Removes the temporary files that have names. Async-signal-safe, for a handler that ends the process next; gives up
+  // where the signal came while a name was being noted.
   static void remove_temporaries() noexcept;
 
  private:
   void write_out(std::span<const std::byte> bytes);
   void set_temporary(std::string name);
   void open_temporary();
-  void open_named();
   [[noreturn]] void fail(int reason);
 
   std::string path_;       // as given, for messages

@@ -14,7 +14,7 @@ namespace narrow {
 class PieceLog {
  public:
   using Pass = std::vector<Bytes>;  // of each piece
-  struct Missing {  // thrown by a pass whose pieces are neither known nor to be computed here
+  struct Missing {                  // thrown by a pass whose pieces are neither known nor to be computed here
     std::size_t pieces;
   };
 

@@ -29,8 +29,8 @@ void members(Archive& archive, BlockFormatStatistics& s) {
 }
 template <class Archive>
 void members(Archive& archive, Comparison& c) {
-  archive(c.format, c.has_ulp, c.total, c.equal, c.nan_mismatch, c.nan_payload, c.zero_sign_mismatch, c.max_ulp, c.by_ulp,
-          c.first, c.worst, c.outside, c.max_abs, c.max_rel);
+  archive(c.format, c.has_ulp, c.total, c.equal, c.nan_mismatch, c.nan_payload, c.zero_sign_mismatch, c.max_ulp,
+          c.by_ulp, c.first, c.worst, c.outside, c.max_abs, c.max_rel);
 }
 
 }  // namespace narrow

@@ -1,5 +1,3 @@
-#include "narrow/tensor/tensor_statistics.hpp"
-
 #include <bit>
 #include <cmath>
 
@@ -11,6 +9,7 @@
 #include "narrow/scale/scaler.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/tensor/piece_members.hpp"
+#include "narrow/tensor/tensor_statistics.hpp"
 #include "narrow/text/quote.hpp"
 
 namespace narrow {

@@ -231,6 +231,8 @@ std::string first_difference(const std::string& now, const std::string& then) {
       return key + (key == "recipe" || key == "data" || !b.is_object() || !b.contains(key)
                         ? " differs"
                         : " is now " + value.dump() + " and was " + b[key].dump());
+  for (const auto& [key, value] : b.items())
+    if (!a.contains(key)) return key + " differs";
   return "something differs";
 }
 
@@ -264,8 +266,9 @@ std::string run_identity(const RunRequest& r) {
   };
   if (r.reduce_blocks) {  // others are as they were before there was a choice
     const BlockFormat& b = *r.reduce_blocks;
-    identity["reduce_blocks"] = {b.element.exponent_bits, b.element.mantissa_bits, b.scale.width(), b.block_rows, b.block_cols,
-                                 row_of(b.rule).name};
+    identity["reduce_blocks"] = {
+        b.element.exponent_bits, b.element.mantissa_bits, b.scale.width(), b.block_rows, b.block_cols,
+        row_of(b.rule).name};
   }
   if (r.error_feedback) identity["error_feedback"] = true;
   return identity.dump();
