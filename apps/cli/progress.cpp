@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/crew.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -25,7 +24,7 @@ Progress::Progress(std::string label, std::uint64_t total, int file, std::chrono
     : label_(std::move(label)),
       total_(std::max<std::uint64_t>(total, 1)),
       file_(file),
-      enabled_(is_terminal(file) && speaks()),
+      enabled_(is_terminal(file)),
       colour_(use_colour(file)),
       start_(Clock::now()),
       next_draw_((start_ + quiet).time_since_epoch().count()) {}
@@ -35,7 +34,6 @@ Progress::~Progress() {
 }
 
 void Progress::add(std::uint64_t count) {
-  if (const auto* others = crew()) count *= others->size();  // they are about as far
   const std::uint64_t done = done_.fetch_add(count, std::memory_order_relaxed) + count;
   if (!enabled_) return;
   const Clock::time_point now = Clock::now();

@@ -99,15 +99,15 @@ Pieces cut_in_pieces(const std::vector<narrow::Tensor>& tensors) {
     std::vector<float> amaxes;
     const narrow::Tensor ordered = narrow::row_major(tensor);
     narrow::ValueReader reader(ordered, 0);
-    narrow::for_each_chunk(
-        ordered, [&](std::uint64_t bytes) { progress.add(bytes); },
+    narrow::fold_chunks(
+        ordered, [&](std::uint64_t bytes) { progress.add(bytes); }, nullptr,
         [&](std::uint64_t first, std::size_t count) {
           const std::span<const float> values = reader.floats(first, count);
-          const std::vector<float> here = narrow::block_amax(values, narrow::BlockShape::by_piece(1, count, piece));
-          amaxes.insert(amaxes.end(), here.begin(), here.end());
           const narrow::ExponentHistogram binades = narrow::exponent_histogram(values);
           best.not_finite += binades.inf.total() + binades.nan.total();
-        });
+          return narrow::block_amax(values, narrow::BlockShape::by_piece(1, count, piece));
+        },
+        [&](const std::vector<float>& here) { amaxes.insert(amaxes.end(), here.begin(), here.end()); });
     const float amax = amaxes.empty() ? 0 : *std::max_element(amaxes.begin(), amaxes.end());
     if (amax > best_amax) best_amax = amax, best.amaxes = std::move(amaxes);
   }

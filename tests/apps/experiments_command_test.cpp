@@ -56,7 +56,7 @@ TEST_CASE("apps: report --resume takes what was finished, unless it is damaged, 
   REQUIRE(kept.size() > 100);
   std::filesystem::remove(folder / "broken/index.html");
   std::filesystem::rename(folder / "broken", folder / "moved");
-  CHECK(report("moved").status == 0);  // files go where they are asked for now
+  CHECK(report("moved").status == 0);  // files go where -o says
   CHECK(csvs("moved") == expected);
   CHECK(!std::filesystem::exists(folder / "broken"));
   for (const std::size_t at : {std::size_t{0}, kept.size() / 3, kept.size() / 2, kept.size() - 1}) {

@@ -31,16 +31,6 @@ Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count)
   return window;
 }
 
-void for_each_chunk(const Tensor& tensor, const BytesDone& done,
-                    const std::function<void(std::uint64_t, std::size_t)>& body) {
-  const std::uint64_t values = tensor.values();
-  for (std::uint64_t first = 0; first < values; first += chunk_values) {
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_values, values - first));
-    body(first, count);
-    if (done) done(bytes_of_values(tensor, count));
-  }
-}
-
 bool fits_float(const TensorHeader& header) {
   if (!header.type.has_format()) return header.type.bits <= 16;  // integers
   const Format& f = header.type.format;

@@ -24,9 +24,6 @@ struct Window {
 // first is a multiple of chunk_values.
 Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count);
 
-// Calls body(first, count) for consecutive pieces of the tensor, and tells `done` after each.
-void for_each_chunk(const Tensor& tensor, const BytesDone& done,
-                    const std::function<void(std::uint64_t first, std::size_t count)>& body);
 std::uint64_t bytes_of_values(const TensorHeader& header, std::uint64_t count);
 
 // merge(compute(first, count)) for consecutive pieces of the tensor; `done` is told of those that are computed here.
