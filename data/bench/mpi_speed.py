@@ -69,6 +69,11 @@ def main():
             print(f"| {name} | {one:.2f} s | {all_ranks:.2f} s | {one / all_ranks:.2f} |", flush=True)
         start = seconds(options.program, n, 1, ["formats", "fp16"], options.repeat)
         print(f"| start and end (`formats`) | | {start:.2f} s | |", flush=True)
+        source, empty = pathlib.Path(folder) / "empty.c", str(pathlib.Path(folder) / "empty")
+        source.write_text("#include <mpi.h>\nint main(void) { MPI_Init(0, 0); return MPI_Finalize(); }\n")
+        if shutil.which("mpicc") and subprocess.run(["mpicc", str(source), "-o", empty]).returncode == 0:
+            alone = seconds(empty, n, 1, [], options.repeat)
+            print(f"| start and end of an empty program of MPI | | {alone:.2f} s | |", flush=True)
         if options.sweep:
             words = ["train", "--task", "digits", "--recipe", "fp32,bf16-amp,fp16-amp,fp8-current", "--seed",
                      ",".join(map(str, range(1, 17))), "--steps", "3000"]

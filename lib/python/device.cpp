@@ -159,9 +159,9 @@ bool tallies_codes(const Plan& numbers) {
 }
 
 // Adds data to the records of a tally with these formats, when the stream comes to it: nothing waits. numbers: what
-// they are, if not floats.
-void tally_at(const Tally& tally, Address x, const Plan* numbers, std::size_t count, Address records, int device,
-              Address stream) {
+// they are, if not floats. counts: as many zeros as `counts_bytes` says, of this stream.
+void tally_at(const Tally& tally, Address x, const Plan* numbers, std::size_t count, Address records, Address counts,
+              int device, Address stream) {
   const Call call(device);
   std::vector<FormatCast> to;
   for (const Plan& plan : tally.plans) to.push_back(plan.to);
@@ -171,7 +171,7 @@ void tally_at(const Tally& tally, Address x, const Plan* numbers, std::size_t co
   if (numbers == nullptr) return tally_on_device(at<const float>(x), count, to, histogram, statistics, s);
   const Format& f = numbers->to.format;
   if (f.width() <= 8) tally_on_device(at<const std::uint8_t>(x), f, count, to, histogram, statistics, s);
-  else tally_on_device(at<const std::uint16_t>(x), f, count, to, histogram, statistics, s);
+  else tally_on_device(at<const std::uint16_t>(x), f, count, to, histogram, statistics, at<CodeCounts>(counts), s);
 }
 
 // Adds such records, copied to the host.
@@ -213,9 +213,10 @@ void scale_operand_at(const OperandScaling& scaling, Address in, int words, Addr
                           scaling.format, over_rows, seed, at<float>(decode), stream_at(stream));
 }
 
-void turn_rows_at(Address x, std::size_t rows, std::size_t cols, int device, Address stream) {
+void turn_rows_at(Address in, int words, Address out, std::size_t rows, std::size_t cols, int device, Address stream) {
   const Call call(device);
-  turn_by_hadamard_on_device(at<float>(x), rows, cols, stream_at(stream));
+  turn_by_hadamard_on_device(at<const void>(in), static_cast<ProductWords>(words), at<float>(out), rows, cols,
+                             stream_at(stream));
 }
 
 void finish_product_at(Address d, Address out, int words, std::size_t rows, std::size_t cols, Address first,
@@ -241,7 +242,8 @@ void bind_device(nb::module_& m) {
   device.def("has_statistics", &has_statistics);
   device.def("tallies_codes", &tallies_codes);
   device.def("tally", &tally_at, nb::arg("tally"), nb::arg("x"), nb::arg("numbers").none(), nb::arg("count"),
-             nb::arg("records"), nb::arg("device"), nb::arg("stream"));
+             nb::arg("records"), nb::arg("counts"), nb::arg("device"), nb::arg("stream"));
+  device.attr("counts_bytes") = sizeof(CodeCounts);
   device.def("read_tally", &read_tally);
   device.def("matmul", &matmul_at);
   device.def("turn_by_hadamard", &turn_rows_at);

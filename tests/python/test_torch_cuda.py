@@ -12,7 +12,7 @@ if not torch.cuda.is_available() or narrow._device.KERNELS is None:
     pytest.skip("no GPU, or a build without CUDA", allow_module_level=True)
 nn, F = torch.nn, torch.nn.functional
 
-from narrow.torch._precision import Precision, turned_by_hadamard  # noqa: E402
+from narrow.torch._precision import Precision, finished, turned_by_hadamard  # noqa: E402
 
 SPECS = [
     {"format": "e4m3", "scaling": "tensor_current"}, {"format": "e5m2", "scaling": "tensor_current"},
@@ -65,9 +65,39 @@ def test_a_kernel_scales_operands_to_the_bits_of_the_cpu(spec, kind):
             assert one.view(np.uint32) == two.view(np.uint32) or (np.isnan(one) and np.isnan(two))
 
 
-def test_the_hadamard_transform_has_the_same_bits():
-    x = data(37, 20, "plain")
-    assert torch.equal(turned_by_hadamard(x), turned_by_hadamard(x.cuda()).cpu())
+def test_a_large_operand_has_the_bits_of_the_cpu():
+    """More than the threads of a grid take at once."""
+    x = data(8192, 1024, "plain").to(torch.bfloat16)
+    for spec in ({"format": "e4m3", "scaling": "tensor_current"}, {"format": "e4m3", "scaling": "mx"},
+                 {"format": "e2m1", "scaling": "nvfp4", "rounding": "stochastic"}):  # fmt: skip
+        p = Precision(spec)
+        here, there = p.operand(x, 1, lambda: 9).values, p.operand(x.cuda(), 1, lambda: 9).values
+        assert torch.equal(here, there.float().cpu()), spec
+    tall = data(16 * 65536 + 48, 8, "plain").to(torch.bfloat16)
+    p = Precision({"format": "e2m1", "scaling": "nvfp4", "rounding": "stochastic"})
+    assert torch.equal(p.operand(tall, 0, lambda: 9).values, p.operand(tall.cuda(), 0, lambda: 9).values.float().cpu())
+    assert torch.equal(turned_by_hadamard(tall), turned_by_hadamard(tall.cuda()).cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_hadamard_transform_has_the_same_bits(dtype):
+    x = data(37, 20, "plain").to(dtype)
+    turned = turned_by_hadamard(x.cuda())
+    assert turned.dtype is torch.float32 and torch.equal(turned_by_hadamard(x), turned.cpu())
+
+
+@pytest.mark.parametrize("format", ["fp32", "bf16", "fp16", "e4m3", "e6m9"])
+def test_products_end_with_the_bits_of_the_cpu(format):
+    to = Precision({"format": format})
+    for cols in (5, 8, 1020):
+        d, bias = data(33, cols, "specials"), torch.randn(cols)
+        for first, second in ((None, None), (0.37, 1.5), (2.0**-100, 2.0**-60), (2.0**100, 2.0**90)):
+            for b in (None, bias):
+                for dtype in (torch.float32, torch.bfloat16):
+                    scalars = lambda device: (None if f is None else torch.tensor(f, device=device) for f in (first, second))
+                    here = finished(d.clone(), *scalars("cpu"), b, to, lambda: 0, dtype)
+                    on = finished(d.cuda(), *scalars("cuda"), None if b is None else b.cuda(), to, lambda: 0, dtype).cpu()
+                    assert torch.equal(here.nan_to_num(777.0), on.nan_to_num(777.0)), (cols, first, second, dtype)
 
 
 @pytest.mark.parametrize("name", [n for n in narrow._narrow.recipe_names() if "hopper" not in n])

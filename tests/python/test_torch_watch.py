@@ -704,6 +704,8 @@ class Kernels:
     def __init__(self):
         self.lists, self.where = [], []
 
+    counts_bytes = 8
+
     def tally_bytes(self, tally):
         return 24
 
@@ -718,7 +720,8 @@ class Kernels:
     def tallies_codes(self, plan):
         return plan.name == "bf16"
 
-    def tally(self, tally, x, numbers, count, records, device, stream):
+    def tally(self, tally, x, numbers, count, records, counts, device, stream):
+        assert ctypes.c_uint64.from_address(counts).value == 0
         slot = ctypes.c_uint64.from_address(records)
         if slot.value == 0:
             self.lists.append([])

@@ -1,5 +1,4 @@
 // Casts at the speed of memory.
-#include "narrow/base/random.hpp"
 #include "narrow/cuda/arrays.hpp"
 #include "narrow/cuda/cast_lane.cuh"
 #include "narrow/cuda/launch.cuh"
@@ -57,23 +56,23 @@ __noinline__ __device__ Code encode_general(float x, const LanePlan& p, std::uin
 }
 __noinline__ __device__ float decode_general(Code code, const Format& f) { return static_cast<float>(decode(code, f)); }
 
-template <LaneWay W, bool Nearest, class Out>
+template <LaneWay W, Rounding R, class Out>
 struct EncodeOp {
   LanePlan plan;
   std::uint64_t seed;
   __device__ Out operator()(float x, std::size_t i) const {
     if constexpr (W == LaneWay::general) return static_cast<Out>(encode_general(x, plan, random_bits(seed, i)));
-    else return static_cast<Out>(encode_lane<W, Nearest>(x, plan));
+    else return static_cast<Out>(encode_lane<W, R>(x, plan, random_word<R>(plan, seed, i)));
   }
 };
-template <LaneWay W, bool Nearest>
+template <LaneWay W, Rounding R>
 struct RoundOp {
   LanePlan plan;
   std::uint64_t seed;
   __device__ float operator()(float x, std::size_t i) const {
     if constexpr (W == LaneWay::general)
       return decode_general(encode_general(x, plan, random_bits(seed, i)), plan.format);
-    else return round_lane<W, Nearest>(x, plan);
+    else return round_lane<W, R>(x, plan, random_word<R>(plan, seed, i));
   }
 };
 
@@ -96,23 +95,25 @@ void launch_decode(const In* in, float* out, std::size_t count, const Format& f,
   else launch_transform(in, out, count, DecodeGeneralOp<In>{f}, stream);
 }
 
-template <template <LaneWay, bool, class...> class Op, class In, class Out, class... Rest>
+template <template <LaneWay, Rounding, class...> class Op, class In, class Out, class... Rest>
 void choose(const In* in, Out* out, std::size_t count, const Format& f, const Cast& cast, std::uint64_t seed,
             GpuStream stream) {
   const LanePlan plan = lane_plan(f, cast);
-  const bool nearest = cast.rounding == Rounding::nearest_even;
   const auto run = [&](const auto& op) { launch_transform(in, out, count, op, stream); };
-  if (plan.way == LaneWay::general) run(Op<LaneWay::general, true, Rest...>{plan, seed});
-  else if (plan.way == LaneWay::field && nearest) run(Op<LaneWay::field, true, Rest...>{plan, seed});
-  else if (plan.way == LaneWay::field) run(Op<LaneWay::field, false, Rest...>{plan, seed});
-  else if (nearest) run(Op<LaneWay::anchor, true, Rest...>{plan, seed});
-  else run(Op<LaneWay::anchor, false, Rest...>{plan, seed});
+  const auto by_way = [&]<Rounding R>() {
+    if (plan.way == LaneWay::field) run(Op<LaneWay::field, R, Rest...>{plan, seed});
+    else run(Op<LaneWay::anchor, R, Rest...>{plan, seed});
+  };
+  if (plan.way == LaneWay::general) run(Op<LaneWay::general, Rounding::nearest_even, Rest...>{plan, seed});
+  else if (cast.rounding == Rounding::nearest_even) by_way.template operator()<Rounding::nearest_even>();
+  else if (cast.rounding == Rounding::toward_zero) by_way.template operator()<Rounding::toward_zero>();
+  else by_way.template operator()<Rounding::stochastic>();
 }
 
-template <LaneWay W, bool Nearest, class... Out>
-using EncodeAs = EncodeOp<W, Nearest, Out...>;
-template <LaneWay W, bool Nearest, class...>
-using RoundAs = RoundOp<W, Nearest>;
+template <LaneWay W, Rounding R, class... Out>
+using EncodeAs = EncodeOp<W, R, Out...>;
+template <LaneWay W, Rounding R, class...>
+using RoundAs = RoundOp<W, R>;
 
 void require_width(const Format& f, int bits) {
   if (f.width() > bits)

@@ -61,9 +61,14 @@ void tally_on_device(const float* data, std::size_t count, std::span<const Forma
                      DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream);
 void tally_on_device(const std::uint8_t* codes, const Format& f, std::size_t count, std::span<const FormatCast> formats,
                      DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream);
+// How often each code of 16 bits is there. With one to count in (all zero, and zero again afterwards; not for two
+// streams) large arrays are counted first, and each of their codes is looked at once.
+struct CodeCounts {
+  unsigned long long of[65536];
+};
 void tally_on_device(const std::uint16_t* codes, const Format& f, std::size_t count,
                      std::span<const FormatCast> formats, DeviceHistogram* histogram, DeviceStatistics* out,
-                     GpuStream stream);
+                     CodeCounts* counts, GpuStream stream);
 
 // Moves records to pages of the host (cudaMallocHost) and clears them, in one kernel of a few microseconds.
 void take_from_device(void* records, void* pages, std::size_t bytes, GpuStream stream);

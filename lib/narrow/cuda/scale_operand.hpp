@@ -21,9 +21,10 @@ void scale_operand_on_device(const void* in, ProductWords words, void* out, bool
                              std::size_t cols, const BlockFormat& format, bool over_rows,
                              std::optional<std::uint64_t> seed, float* amax_and_decode, GpuStream stream);
 
-// Runs of 16 down the rows of a matrix, in place, times the random Hadamard matrix of scale/hadamard.hpp; rows that are
-// left over stay.
-void turn_by_hadamard_on_device(float* x, std::size_t rows, std::size_t cols, GpuStream stream);
+// Runs of 16 down the rows of a matrix, times the random Hadamard matrix of scale/hadamard.hpp; rows that are left over
+// stay as they are. out: it may be in, where that holds floats.
+void turn_by_hadamard_on_device(const void* in, ProductWords words, float* out, std::size_t rows, std::size_t cols,
+                                GpuStream stream);
 
 // What comes after a product of rows x cols, in one pass: times both factors (at once where their product is a normal
 // number, else one after the other), plus a bias for each column, rounded. Null pointers and no cast: left out. out: as

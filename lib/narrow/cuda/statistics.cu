@@ -1,8 +1,6 @@
 // Statistics and histograms of data on the device, in one pass at the speed of reading.
-#include "narrow/array/thresholds.hpp"
-#include "narrow/cuda/arrays.hpp"
-#include "narrow/cuda/cast_lane.cuh"
-#include "narrow/cuda/launch.cuh"
+#include "narrow/cuda/code_counts.hpp"
+#include "narrow/cuda/tally.cuh"
 
 namespace narrow {
 
@@ -12,103 +10,20 @@ using namespace detail;
 
 constexpr int threads = 256;
 constexpr std::size_t tile = 16 * threads;  // elements that a block reads at once, sixteen a thread
-constexpr int at_once = 3;                  // formats of one pass
-
-// ---- reading: floats as they are, codes by their format
-
-template <class In>
-struct Reader {
-  DecodeLane lane;
-  __device__ float operator()(In code) const { return lane(code); }
-};
-template <>
-struct Reader<float> {
-  __device__ float operator()(float x) const { return x; }
-};
 
 // ---- statistics: elements that cannot overflow in a few instructions; sums of sixteen in float, then in double
 
-struct Target {
-  LanePlan plan;
-  unsigned overflow_from = 0, smallest_normal = 0;  // magnitudes as float words
-};
-
-Target target(const FormatCast& to) {
-  return {lane_plan(to.format, to.cast), find_overflow(to, false, 0),
-          std::bit_cast<unsigned>(static_cast<float>(smallest_normal(to.format)))};
-}
-
-template <int F>
-struct Targets {
-  Target of[F == 0 ? 1 : F];
-  int count = F;
-};
-
-// What does not depend on a format.
-struct Input {
-  unsigned zeros = 0, nan = 0, inf = 0;
-  unsigned amax = 0, min_less_one = ~0u;  // the smallest non-zero word, less one: a zero is then the largest of all
-  double sum = 0;
-};
-
-struct Rounded {
-  unsigned zeros = 0, below_normal = 0, overflow = 0, saturated = 0, compared = 0;
-  double squared_error = 0, signal = 0;
-  float max_relative = 0;
-};
-
-__device__ inline unsigned magnitude(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
-__device__ inline bool is_finite(float x) { return magnitude(x) < 0x7F800000u; }
-
-__device__ inline void see(Input& t, float x) {
-  const unsigned a = magnitude(x);
-  t.nan += a > 0x7F800000u ? 1 : 0, t.inf += a == 0x7F800000u ? 1 : 0;
-  if (a >= 0x7F800000u) return;
-  t.amax = max(t.amax, a), t.min_less_one = min(t.min_less_one, a - 1);
-  t.zeros += a == 0 ? 1 : 0, t.sum += static_cast<double>(x);
-}
-
-__device__ inline float round_by(float x, const LanePlan& p) {
-  const bool nearest = p.cast.rounding == Rounding::nearest_even;
-  if (p.way == LaneWay::field)
-    return nearest ? round_lane<LaneWay::field, true>(x, p) : round_lane<LaneWay::field, false>(x, p);
-  return nearest ? round_lane<LaneWay::anchor, true>(x, p) : round_lane<LaneWay::anchor, false>(x, p);
-}
-
-// Any finite element, slowly. The result is one of its own: an address taken of the running one would move that to
-// memory.
-__device__ __noinline__ Rounded look_closely(float x, const Target& to) {
-  Rounded t;
-  const float r = round_by(x, to.plan);
-  const unsigned a = magnitude(x), b = magnitude(r);
-  t.zeros = b == 0 ? 1 : 0, t.below_normal = b < to.smallest_normal ? 1 : 0;
-  const bool over = a >= to.overflow_from;
-  t.overflow = over ? 1 : 0, t.saturated = over && b < 0x7F800000u ? 1 : 0;
-  if (b >= 0x7F800000u) return t;
-  t.compared = 1;
-  const double e = static_cast<double>(r) - static_cast<double>(x);
-  t.squared_error = e * e, t.signal = static_cast<double>(x) * static_cast<double>(x);
-  if (a != 0) t.max_relative = static_cast<float>(fabs(e) / fabs(static_cast<double>(x)));
-  return t;
-}
-
-__device__ inline void merge(Rounded& t, const Rounded& u) {
-  t.zeros += u.zeros, t.below_normal += u.below_normal, t.overflow += u.overflow, t.saturated += u.saturated;
-  t.compared += u.compared, t.squared_error += u.squared_error, t.signal += u.signal;
-  t.max_relative = fmaxf(t.max_relative, u.max_relative);
-}
-
 // What sixteen magnitudes round to, as long as none overflows.
-template <LaneWay W, bool Nearest>
+template <LaneWay W, Rounding R>
 __device__ inline void round_sixteen(const float (&x)[16], float (&r)[16], const LanePlan& p) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     const unsigned a = magnitude(x[i]);
     if constexpr (W == LaneWay::field) {
-      r[i] = __uint_as_float(lane_magnitude<W, Nearest>(a, p) << p.shift);
+      r[i] = __uint_as_float(field_code<R>(a, p.shift, 0) << p.shift);
     } else {
-      const float anchor = __uint_as_float(max(a & 0x7F800000u, p.min_field) + (static_cast<unsigned>(p.shift) << 23));
-      r[i] = (Nearest ? __fadd_rn(__uint_as_float(a), anchor) : __fadd_rz(__uint_as_float(a), anchor)) - anchor;
+      const float anchor = anchor_of(max(a & 0x7F800000u, p.min_field), p);
+      r[i] = __uint_as_float(anchored_sum<R>(__uint_as_float(a), anchor, 0)) - anchor;
     }
   }
 }
@@ -118,10 +33,11 @@ __device__ inline void look_at_sixteen(Rounded& t, const float (&x)[16], float s
   const LanePlan& p = to.plan;
   const bool nearest = p.cast.rounding == Rounding::nearest_even;
   float r[16];
-  if (p.way == LaneWay::anchor && nearest) round_sixteen<LaneWay::anchor, true>(x, r, p);
-  else if (p.way == LaneWay::anchor) round_sixteen<LaneWay::anchor, false>(x, r, p);
-  else if (nearest) round_sixteen<LaneWay::field, true>(x, r, p);
-  else round_sixteen<LaneWay::field, false>(x, r, p);
+  constexpr Rounding even = Rounding::nearest_even, cut = Rounding::toward_zero;
+  if (p.way == LaneWay::anchor && nearest) round_sixteen<LaneWay::anchor, even>(x, r, p);
+  else if (p.way == LaneWay::anchor) round_sixteen<LaneWay::anchor, cut>(x, r, p);
+  else if (nearest) round_sixteen<LaneWay::field, even>(x, r, p);
+  else round_sixteen<LaneWay::field, cut>(x, r, p);
   unsigned zeros = 0, below = 0;
   float error = 0;
   bool worse = false;
@@ -166,47 +82,6 @@ __device__ inline Sixteen see_sixteen(Input& t, const float (&x)[16]) {
   t.amax = max(t.amax, top), t.min_less_one = min(t.min_less_one, bottom);
   t.zeros += zeros, t.sum += static_cast<double>(sum);
   return {top, signal};
-}
-
-template <class T>
-__device__ inline T warp_sum(T v) {
-  for (int s = 16; s > 0; s /= 2) v += __shfl_down_sync(~0u, v, s);
-  return v;
-}
-
-// Warps add to their block's record (in shared memory, cleared), and blocks to the one in memory, where all queue for
-// the same addresses. Every thread of the block comes here.
-__device__ inline void pass_on(const Input& in, const Rounded& t, DeviceStatistics& block, DeviceStatistics* out) {
-  const bool is_first = (threadIdx.x & 31) == 0;
-  const auto add = [&](unsigned long long& to, unsigned v) {
-    const unsigned total = warp_sum(v);
-    if (is_first && total != 0) atomicAdd(&to, static_cast<unsigned long long>(total));
-  };
-  add(block.zeros, in.zeros), add(block.nan, in.nan), add(block.inf, in.inf);
-  add(block.underflow, t.zeros - in.zeros), add(block.subnormal, t.below_normal - t.zeros);
-  add(block.overflow, t.overflow), add(block.saturated, t.saturated), add(block.compared, t.compared);
-  const auto add_double = [&](double& to, double v) {
-    const double total = warp_sum(v);
-    if (is_first) atomicAdd(&to, total);
-  };
-  add_double(block.sum, in.sum), add_double(block.squared_error, t.squared_error), add_double(block.signal, t.signal);
-  const unsigned amax = __reduce_max_sync(~0u, in.amax), smallest = __reduce_min_sync(~0u, in.min_less_one);
-  const unsigned relative = __reduce_max_sync(~0u, __float_as_uint(t.max_relative));
-  if (is_first) {
-    atomicMax(&block.amax, amax), atomicMax(&block.max_relative_error, relative);
-    if (smallest < 0x7F800000u) atomicMax(&block.min_nonzero_inverted, ~(smallest + 1));
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  const auto move = [&](auto DeviceStatistics::*field) {
-    if (block.*field != 0) atomicAdd(&(out->*field), block.*field);
-  };
-  move(&DeviceStatistics::count), move(&DeviceStatistics::zeros), move(&DeviceStatistics::nan);
-  move(&DeviceStatistics::inf), move(&DeviceStatistics::underflow), move(&DeviceStatistics::subnormal);
-  move(&DeviceStatistics::overflow), move(&DeviceStatistics::saturated), move(&DeviceStatistics::compared);
-  move(&DeviceStatistics::sum), move(&DeviceStatistics::squared_error), move(&DeviceStatistics::signal);
-  atomicMax(&out->amax, block.amax), atomicMax(&out->max_relative_error, block.max_relative_error);
-  atomicMax(&out->min_nonzero_inverted, block.min_nonzero_inverted);
 }
 
 // ---- histogram: counts in shared memory, a copy for every two warps so that equal exponents do not queue
@@ -255,9 +130,9 @@ struct alignas(16) Vector {
 };
 
 // Up to F formats and, where there is a place for it, the histogram. Tiles in turn; what is no whole tile, one by one.
-template <class In, int F, bool HasBinades>
+template <class In, class Read, int F, bool HasBinades>
 __global__ void __launch_bounds__(threads)
-    tally_kernel(const In* data, std::size_t count, Reader<In> read, const __grid_constant__ Targets<F> to,
+    tally_kernel(const In* data, std::size_t count, Read read, const __grid_constant__ Targets<F> to,
                  DeviceHistogram* histogram, DeviceStatistics* out) {
   constexpr int lanes = 16 / static_cast<int>(sizeof(In)), vectors = static_cast<int>(sizeof(In));
   __shared__ unsigned fields[HasBinades ? copies : 1][512];
@@ -323,77 +198,70 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <class In, int F, bool HasBinades>
-void launch_tally(const In* data, std::size_t count, const Reader<In>& read, const Targets<F>& to,
+template <int F, bool HasBinades, class In, class Read>
+void launch_tally(const In* data, std::size_t count, const Read& read, const Targets<F>& to,
                   DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
-  auto* const kernel = tally_kernel<In, F, HasBinades>;
-  int on_one = 0, device = 0, processors = 0;
+  auto* const kernel = tally_kernel<In, Read, F, HasBinades>;
+  static thread_local int known_device = -1, wave = 0;  // asking takes microseconds
+  int device = 0;
   require_cuda(cudaGetDevice(&device), "asking for the device");
-  require_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking for the device");
-  require_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, threads, 0), "asking for the device");
+  if (device != known_device) {
+    int on_one = 0, processors = 0;
+    require_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking for the device");
+    require_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, threads, 0), "asking for the device");
+    wave = on_one * processors, known_device = device;
+  }
   // One wave; sixteen more than tiles, for what is left of a tile.
-  const std::size_t blocks = std::min<std::size_t>(static_cast<std::size_t>(on_one * processors), count / tile + 16);
+  const std::size_t blocks = std::min<std::size_t>(static_cast<std::size_t>(wave), count / tile + 16);
   kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(data, count, read, to, histogram, out);
   require_launch("statistics");
 }
 
-void require_statistics(const FormatCast& to) {
-  if (!has_device_statistics(to))
-    throw Error(
-        "gpu: statistics on the device take IEEE-like formats with nearest_even or toward_zero; others: statistics() "
-        "on the host");
+template <class In, class Read>
+void launch_tally(const In* data, std::size_t count, const Read& read, std::span<const FormatCast> formats,
+                  DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
+  in_groups(formats, histogram, out, [&](const Targets<at_once>& to, auto* h, auto* s, bool) {
+    launch_tally<at_once, true>(data, count, read, to, h, s, stream);
+  });
 }
 
-template <class In>
-void launch_tally(const In* data, std::size_t count, const Reader<In>& read, std::span<const FormatCast> formats,
-                  DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
-  for (const FormatCast& to : formats) require_statistics(to);
-  do {
-    Targets<at_once> to;
-    to.count = static_cast<int>(std::min<std::size_t>(at_once, formats.size()));
-    for (int f = 0; f < to.count; ++f) to.of[f] = target(formats[static_cast<std::size_t>(f)]);
-    launch_tally<In, at_once, true>(data, count, read, to, histogram, out, stream);
-    formats = formats.subspan(static_cast<std::size_t>(to.count));
-    out += to.count, histogram = nullptr;
-  } while (!formats.empty());
-}
-
-template <class In>
-void launch_tally(const In* codes, const Format& f, std::size_t count, std::span<const FormatCast> formats,
-                  DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
-  if (!has_device_tally(f) || f.width() > static_cast<int>(8 * sizeof(In)))
-    throw Error("gpu: codes of this format are decoded first");
-  launch_tally(codes, count, Reader<In>{decode_lane(f)}, formats, histogram, out, stream);
+void require_codes(const Format& f, int bits) {
+  if (!has_device_tally(f) || f.width() > bits) throw Error("gpu: codes of this format are decoded first");
 }
 
 }  // namespace
 
-bool has_device_statistics(const FormatCast& to) { return lane_plan(to.format, to.cast).way != LaneWay::general; }
+bool has_device_statistics(const FormatCast& to) {
+  return to.cast.rounding != Rounding::stochastic && lane_plan(to.format, to.cast).way != LaneWay::general;
+}
 
 bool has_device_tally(const Format& codes) { return has_decode_lane(codes); }
 
 void statistics_on_device(const float* data, std::size_t count, const FormatCast& to, DeviceStatistics* out,
                           GpuStream stream) {
   require_statistics(to);
-  launch_tally<float, 1, false>(data, count, {}, {{target(to)}}, nullptr, out, stream);
+  launch_tally<1, false>(data, count, ReadFloats{}, Targets<1>{{target(to)}}, nullptr, out, stream);
 }
 
 void histogram_on_device(const float* data, std::size_t count, DeviceHistogram* out, GpuStream stream) {
-  launch_tally<float, 0, true>(data, count, {}, {}, out, nullptr, stream);
+  launch_tally<0, true>(data, count, ReadFloats{}, Targets<0>{}, out, nullptr, stream);
 }
 
 void tally_on_device(const float* data, std::size_t count, std::span<const FormatCast> formats,
                      DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
-  launch_tally(data, count, Reader<float>{}, formats, histogram, out, stream);
+  launch_tally(data, count, ReadFloats{}, formats, histogram, out, stream);
 }
 void tally_on_device(const std::uint8_t* codes, const Format& f, std::size_t count, std::span<const FormatCast> formats,
                      DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
-  launch_tally(codes, f, count, formats, histogram, out, stream);
+  require_codes(f, 8);
+  launch_tally(codes, count, ReadCodes{decode_lane(f)}, formats, histogram, out, stream);
 }
 void tally_on_device(const std::uint16_t* codes, const Format& f, std::size_t count,
                      std::span<const FormatCast> formats, DeviceHistogram* histogram, DeviceStatistics* out,
-                     GpuStream stream) {
-  launch_tally(codes, f, count, formats, histogram, out, stream);
+                     CodeCounts* counts, GpuStream stream) {
+  require_codes(f, 16);
+  if (counts != nullptr && tally_by_counts(codes, f, count, formats, histogram, out, *counts, stream)) return;
+  launch_tally(codes, count, ReadCodes{decode_lane(f)}, formats, histogram, out, stream);
 }
 
 Statistics DeviceStatistics::host(double scale) const {

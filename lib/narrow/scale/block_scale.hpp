@@ -63,24 +63,29 @@ constexpr float decode_factor(float stored, const TensorScale& t, const BlockFor
 
 namespace detail {
 
-constexpr BlockScale nvfp4_te(float amax, const TensorScale& t) {
-  constexpr Cast saturating{.overflow = Overflow::saturate};
-  const float s = round_to(amax * (t.encode * (1 / 6.0f)), "e4m3"_fmt, saturating);
+// The scale as a value of E4M3; kernels of a GPU have a faster way to the same bits.
+struct RoundToE4m3 {
+  constexpr float operator()(float x) const { return round_to(x, "e4m3"_fmt, {.overflow = Overflow::saturate}); }
+};
+
+template <class Round>
+constexpr BlockScale nvfp4_te(float amax, const TensorScale& t, const Round& round) {
+  const float s = round(amax * (t.encode * (1 / 6.0f)));
   return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
 }
 
 // The scale by which amax becomes 6 (expansion 1) or 4 (expansion 1.5).
-constexpr BlockScale nvfp4_4over6(float amax, float expansion, const TensorScale& t) {
-  constexpr Cast saturating{.overflow = Overflow::saturate};
-  const float s = round_to(amax / 6.0f * t.encode * expansion, "e4m3"_fmt, saturating);
+template <class Round>
+constexpr BlockScale nvfp4_4over6(float amax, float expansion, const TensorScale& t, const Round& round) {
+  const float s = round(amax / 6.0f * t.encode * expansion);
   return {s, std::fmin(1 / (s * (1 / t.encode)), float_max)};
 }
 
 // The clamp starts at the smallest NORMAL value of E4M3, so blocks of zeros and of small values keep 2^-6.
-constexpr BlockScale nvfp4_torchao(float amax, const TensorScale& t) {
+template <class Round>
+constexpr BlockScale nvfp4_torchao(float amax, const TensorScale& t, const Round& round) {
   const float wanted = amax / 6.0f / t.stored;
-  const float clamped = wanted < 0x1p-6f ? 0x1p-6f : wanted > 448.0f ? 448.0f : wanted;  // NaN stays
-  const float s = round_to(clamped, "e4m3"_fmt);
+  const float s = round(wanted < 0x1p-6f ? 0x1p-6f : wanted > 448.0f ? 448.0f : wanted);  // NaN stays
   return {s, t.encode / s};
 }
 
@@ -109,7 +114,37 @@ struct FourOverSix {
   }
 };
 
-// How the blocks of one tensor get their scales. amax: of the block as block_amax_of takes it.
+namespace detail {
+
+// Of the rules that follow from amax alone. amax: of the block as block_amax_of takes it.
+template <class Round>
+constexpr BlockScale block_scale(float amax, ScaleRule rule, const E8m0Element& element, const TensorScale& tensor,
+                                 const Round& round) {
+  switch (rule) {
+    case ScaleRule::te_nvfp4: return nvfp4_te(amax, tensor, round);
+    case ScaleRule::torchao_nvfp4: return nvfp4_torchao(amax, tensor, round);
+    case ScaleRule::te_current:
+    case ScaleRule::te_block_fp32: return from_encode(te_scale(amax, element.largest, false));
+    case ScaleRule::te_current_pow2:
+    case ScaleRule::te_block: return from_encode(te_scale(amax, element.largest, true));
+    case ScaleRule::torchao_fp8: return from_encode(torchao_scale(amax, element.largest, false));
+    case ScaleRule::torchao_fp8_pow2: return from_encode(torchao_scale(amax, element.largest, true));
+    case ScaleRule::deepgemm_fp32: return from_decode(deepgemm_decode_scale(amax, element.largest, false));
+    case ScaleRule::deepgemm_ue8m0: return from_decode(deepgemm_decode_scale(amax, element.largest, true));
+    default: break;
+  }
+  const std::uint8_t code = e8m0_scale(amax, element, rule);
+  return {e8m0_value(code), e8m0_inverse(code)};
+}
+
+template <class Round>
+constexpr FourOverSix two_scales(float amax, const TensorScale& tensor, const Round& round) {
+  return {{nvfp4_4over6(amax, 1, tensor, round), nvfp4_4over6(amax, 1.5f, tensor, round)}};
+}
+
+}  // namespace detail
+
+// How the blocks of one tensor get their scales.
 struct BlockScaling {
   BlockFormat format;
   TensorScale tensor;
@@ -118,26 +153,10 @@ struct BlockScaling {
   BlockScaling(const BlockFormat& f, const TensorScale& t) : format(f), tensor(t), element(f.element) {}
 
   constexpr FourOverSix two_scales(float amax) const {
-    return {{detail::nvfp4_4over6(amax, 1, tensor), detail::nvfp4_4over6(amax, 1.5f, tensor)}};
+    return detail::two_scales(amax, tensor, detail::RoundToE4m3{});
   }
-
-  // Of the rules that follow from amax alone.
   constexpr BlockScale operator()(float amax) const {
-    switch (format.rule) {
-      case ScaleRule::te_nvfp4: return detail::nvfp4_te(amax, tensor);
-      case ScaleRule::torchao_nvfp4: return detail::nvfp4_torchao(amax, tensor);
-      case ScaleRule::te_current:
-      case ScaleRule::te_block_fp32: return detail::from_encode(te_scale(amax, element.largest, false));
-      case ScaleRule::te_current_pow2:
-      case ScaleRule::te_block: return detail::from_encode(te_scale(amax, element.largest, true));
-      case ScaleRule::torchao_fp8: return detail::from_encode(torchao_scale(amax, element.largest, false));
-      case ScaleRule::torchao_fp8_pow2: return detail::from_encode(torchao_scale(amax, element.largest, true));
-      case ScaleRule::deepgemm_fp32: return detail::from_decode(deepgemm_decode_scale(amax, element.largest, false));
-      case ScaleRule::deepgemm_ue8m0: return detail::from_decode(deepgemm_decode_scale(amax, element.largest, true));
-      default: break;
-    }
-    const std::uint8_t code = e8m0_scale(amax, element, format.rule);
-    return {e8m0_value(code), e8m0_inverse(code)};
+    return detail::block_scale(amax, format.rule, element, tensor, detail::RoundToE4m3{});
   }
 };
 

@@ -139,7 +139,7 @@ class _Linear(torch.autograd.Function):
             dx = site.multiply("dgrad", across, w_down, ("gradients", "weights"), "input_gradients", ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
             if site.policy.products["wgrad"].get("hadamard"):
-                g_down, x = turned_by_hadamard(g.float()), turned_by_hadamard(x.float())
+                g_down, x = turned_by_hadamard(g), turned_by_hadamard(x)
             else:
                 g_down = g
             down = site.operand(g_down, "gradients", 0, "wgrad") if twice else site.shown(g, "gradients", "wgrad", across)

@@ -181,14 +181,17 @@ def _summed_as(operation: dict[str, Any], family: str) -> None:
 
 
 def turned_by_hadamard(x: Tensor) -> Tensor:
-    """A copy whose runs of 16 rows are turned by the random Hadamard matrix of the trainer's wgrad."""
-    x = x.detach().clone(memory_format=torch.contiguous_format)
-    if x.is_cuda:
-        stream = torch.cuda.current_stream(x.device).cuda_stream
-        KERNELS.turn_by_hadamard(x.data_ptr(), *x.shape, x.device.index, stream)
-    else:
-        _narrow.turn_by_hadamard(x.numpy())
-    return x
+    """A copy in float32 whose runs of 16 rows are turned by the random Hadamard matrix of the trainer's wgrad."""
+    x = x.detach()
+    if not x.is_cuda:
+        out = x.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        _narrow.turn_by_hadamard(out.numpy())
+        return out
+    x = (x if x.dtype in WORDS_OF else x.float()).contiguous()
+    out = torch.empty_like(x, dtype=torch.float32)
+    stream = torch.cuda.current_stream(x.device).cuda_stream
+    KERNELS.turn_by_hadamard(x.data_ptr(), WORDS_OF[x.dtype], out.data_ptr(), *x.shape, x.device.index, stream)
+    return out
 
 
 def seed_of(*parts: Any) -> int:

@@ -85,6 +85,7 @@ class Tallies:
         self._empty = _narrow.Tally(plans)  # a copy knows what takes time to find out about formats
         self._tallies: dict[Key, _narrow.Tally] = {}
         self._records: dict[int, _Records] = {}
+        self._counts: dict[tuple[int, int], torch.Tensor] = {}  # of a device and stream; kernels leave zeros
         self._lock = threading.Lock()  # backward passes on several devices have a thread each
 
     def why_not(self, x: torch.Tensor) -> str:
@@ -128,7 +129,10 @@ class Tallies:
         if device not in self._records:
             self._records[device] = _Records(KERNELS.tally_bytes(self._empty))
         records = self._records[device].address(key, values.x.device)
-        KERNELS.tally(self._empty, values.address, numbers, values.size, records, device, stream)
+        if (device, stream) not in self._counts:
+            self._counts[device, stream] = torch.zeros(KERNELS.counts_bytes, dtype=torch.uint8, device=values.x.device)
+        counts = self._counts[device, stream].data_ptr()
+        KERNELS.tally(self._empty, values.address, numbers, values.size, records, counts, device, stream)
 
     def take(self) -> dict[Key, _narrow.Tally]:
         """All that was counted since the last call, in the order in which it came; waits for the devices."""
