@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import gzip
 import json
 import os
 import pickle
@@ -423,7 +424,7 @@ def test_refusals(tmp_path):
     for words, sentence in [
         ({"formats": ["fp17"]}, "fp17"), ({"formats": []}, "formats: "),
         ({"formats": ["mxfp8_e4m3"]}, "without blocks"), ({"formats": None}, "format"), ({"every": 0}, "every: 0"),
-        ({"every": 2.5}, "every: 2.5"),
+        ({"every": 2.5}, "every: 2.5"), ({"every": [1, -2]}, "every: -2"), ({"every": []}, "every: no step"), ({"every": "all"}, "every: 'all'"),
         ({"step": -1}, "step: -1"), ({"include": "nowhere"}, "include: 'nowhere' is found in no name"),
         ({"exclude": "("}, "exclude: "), ({"exclude": ""}, "leave nothing"), ({"to": tmp_path / "file"}, "is a file"),
         ({"to": tmp_path / "full"}, "not empty"),
@@ -627,6 +628,26 @@ def test_code_without_hooks(tmp_path):
     assert ["torch.func" in str(s.message) for s in said] == [True, True], "once for outputs and once for gradients"
     for name in "ab":
         assert {role for role, _ in by_name(tmp_path / name)} == {"parameter"}
+
+
+def test_chosen_steps_and_packed_logs(tmp_path, program):
+    """Steps as numpy's geomspace gives them; what gzip made of the folder says the same."""
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    steps = np.unique(np.geomspace(1, 20, 5).astype(int))
+    with narrow.torch.watch(model, optimizer, every=steps, to=tmp_path / "run") as w:
+        for _ in range(25):
+            w.log(model(torch.ones(1, 2)).sum())
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    assert sorted({row["step"] for row in lines(tmp_path / "run", "tensors.jsonl")}) == steps.tolist()
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["every"] == steps.tolist()
+    before = program("stats", tmp_path / "run", "--json")
+    for log in ("tensors.jsonl", "loss.jsonl"):
+        path = tmp_path / "run" / log
+        (tmp_path / "run" / (log + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert program("stats", tmp_path / "run", "--json") == before
 
 
 def test_losses(tmp_path):

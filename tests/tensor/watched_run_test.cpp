@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "archive.hpp"
 #include "make_tensors.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
@@ -29,6 +30,12 @@ std::string with(std::string line, const std::string& before, const std::string&
   const std::size_t at = line.find(before);
   REQUIRE(at != std::string::npos);
   return line.replace(at, before.size(), after);
+}
+
+// As RFC 1952 says: a head without a name, the data as they are in deflate's words, checksum and length.
+std::string gzipped(const std::string& text) {
+  return std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) + test::deflated_as_is(text) +
+         test::little_endian(test::slow_crc32(text), 4) + test::little_endian(text.size(), 4);
 }
 
 // What is said about a second line in which `before` is `after`.
@@ -89,6 +96,36 @@ TEST_CASE("tensor: a line of a watched run that has no end yet is left out, and 
   CHECK(read_all(folder.path()).empty());
   std::filesystem::remove(folder / "tensors.jsonl");
   CHECK(read_all(folder.path()).empty());
+}
+
+TEST_CASE("tensor: the logs of a watched run may be packed by gzip") {
+  const Folder folder;
+  std::string lines;
+  for (int step = 0; step < 400; ++step) lines += with(line_by_hand, "\"step\": 50", "\"step\": " + std::to_string(step));
+  REQUIRE(lines.size() > 200'000);  // more than a piece of the reader
+  write_run(folder, lines);
+  const std::string plain = folder / "tensors.jsonl", packed = plain + ".gz";
+  const std::vector<WatchedTensor> before = read_all(folder.path());
+  // Two streams in a row, as after `gzip` of two parts and `cat`.
+  const std::size_t half = lines.find('\n', lines.size() / 2) + 1;
+  const std::string bytes = gzipped(lines.substr(0, half)) + gzipped(lines.substr(half));
+  folder.write("tensors.jsonl.gz", bytes);
+  std::filesystem::remove(plain);
+  const std::vector<WatchedTensor> after = read_all(folder.path());
+  REQUIRE(after.size() == 400);
+  REQUIRE(before.size() == 400);
+  for (std::size_t i = 0; i < 400; ++i) CHECK(after[i].step == before[i].step);
+  CHECK(after[399].binades.size() == before[399].binades.size());
+
+  folder.write("tensors.jsonl.gz", bytes.substr(0, bytes.size() - 5));
+  CHECK(test::error_of([&] { read_all(folder.path()); }) ==
+        "cannot read " + quote_path(packed) + ": its compressed data stops before its end");
+  std::string damaged = bytes;
+  damaged[gzipped(lines.substr(0, half)).size() - 8] ^= 1;  // of the checksum
+  folder.write("tensors.jsonl.gz", damaged);
+  CHECK(test::error_of([&] { read_all(folder.path()); }).find("damaged") != std::string::npos);
+  folder.write("tensors.jsonl.gz", "no gzip at all\n");
+  CHECK(test::error_of([&] { read_all(folder.path()); }).find("its compressed data is damaged") != std::string::npos);
 }
 
 TEST_CASE("tensor: what is wrong in a watched run is said with its line") {

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <optional>
 #include <vector>
 
 #include "narrow/base/descriptor.hpp"
@@ -23,10 +26,47 @@ namespace {
   throw Error("cannot read " + (is_input ? "standard input" : quote_path(path)) + ": " + why);
 }
 
-// Calls take(piece) to the end of the file.
+// What gzip made of a file, piece by piece: one stream or several in a row.
+class Gunzip {
+ public:
+  Gunzip() {
+    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gunzip() { (void)inflateEnd(&stream_); }
+  Gunzip(const Gunzip&) = delete;
+  Gunzip& operator=(const Gunzip&) = delete;
+
+  // Calls take(piece) for all that these bytes add; false where they are damaged.
+  template <class Take>
+  bool feed(std::string_view bytes, const Take& take) {
+    stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));  // which zlib does not write
+    stream_.avail_in = static_cast<uInt>(bytes.size());
+    do {
+      if (is_whole_ && stream_.avail_in > 0 && inflateReset(&stream_) != Z_OK) return false;
+      is_whole_ = false;
+      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+      stream_.avail_out = static_cast<uInt>(piece_.size());
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) return false;
+      take(std::string_view(piece_.data(), piece_.size() - stream_.avail_out));
+      is_whole_ = status == Z_STREAM_END;
+    } while (stream_.avail_in > 0 || stream_.avail_out == 0);
+    return true;
+  }
+  bool is_whole() const { return is_whole_; }
+
+ private:
+  z_stream stream_{};
+  std::vector<char> piece_ = std::vector<char>(std::size_t{1} << 16);
+  bool is_whole_ = false;
+};
+
+// Calls take(piece) to the end of the file, of a .gz file with what it was before.
 template <class Take>
 void read_pieces(const std::string& path, bool is_input, const Take& take) {
   const auto fail = [&](const std::string& why) { cannot_read(path, is_input, why); };
+  std::optional<Gunzip> gunzip;
+  if (!is_input && path.ends_with(".gz")) gunzip.emplace();
   const Descriptor file(is_input ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat about {};
   if (file.get() < 0 || fstat(file.get(), &about) != 0) fail(std::strerror(errno));
@@ -38,8 +78,11 @@ void read_pieces(const std::string& path, bool is_input, const Take& take) {
     const ssize_t count = read(file.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(std::strerror(errno));
+    if (count == 0 && gunzip && !gunzip->is_whole()) fail("its compressed data stops before its end");
     if (count == 0) return;
-    take(std::string_view(piece.data(), static_cast<std::size_t>(count)));
+    const std::string_view bytes(piece.data(), static_cast<std::size_t>(count));
+    if (!gunzip) take(bytes);
+    else if (!gunzip->feed(bytes, take)) fail("its compressed data is damaged");
   }
 }
 

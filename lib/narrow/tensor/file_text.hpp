@@ -14,8 +14,8 @@ inline constexpr std::string_view torch_advice =
     "safetensors.torch.save_file(state_dict, 'model.safetensors')";
 
 std::string quote_path(std::string_view path);  // 'path' in full and visible()
-// All of a file, or of standard input where "-" may mean that. Error: a folder, a device, more than `longest_text`, a
-// read that fails, which a stream takes for the end.
+// All of a file (of NAME.gz what gzip made it of), or of standard input where "-" may mean that. Error: a folder, a
+// device, more than `longest_text`, a read that fails, which a stream takes for the end, damaged compression.
 inline constexpr std::size_t longest_text = std::size_t{1} << 28;
 enum class Dash { is_a_file, is_standard_input };
 std::string read_text(const std::string& path, Dash dash = Dash::is_a_file);

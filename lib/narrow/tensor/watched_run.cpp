@@ -209,6 +209,11 @@ WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
   }
 }
 
+std::string WatchedRun::path(const char* file) const {
+  const std::string plain = folder_ + "/" + file, packed = plain + ".gz";
+  return !file_exists(plain) && file_exists(packed) ? packed : plain;
+}
+
 const WatchedFormat* WatchedRun::find(std::string_view format) const {
   for (const WatchedFormat& f : formats_)
     if (detail::same_word(f.name, format)) return &f;

@@ -1,6 +1,7 @@
 // The folder that narrow.torch.watch writes while a model trains: each tensor of each watched step, counted; the loss
 // and the loss scale of every step. A run may still be going on, or have been killed: a last line without its end is
-// left out, and whatever else is wrong is an Error with the file and the line.
+// left out, and whatever else is wrong is an Error with the file and the line. Of a run that has ended gzip may have
+// packed the logs (tensors.jsonl.gz).
 #pragma once
 
 #include <functional>
@@ -75,7 +76,7 @@ class WatchedRun {
   std::vector<WatchedLoss> losses() const;  // by step; none where none was logged
 
  private:
-  std::string path(const char* file) const { return folder_ + "/" + file; }
+  std::string path(const char* file) const;  // or what gzip made of it
   std::optional<ScaleLog> log_of_scaler() const;
 
   std::string folder_, model_;

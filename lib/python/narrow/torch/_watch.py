@@ -6,6 +6,7 @@ import atexit
 import datetime
 import functools
 import json
+import operator
 import os
 import re
 import warnings
@@ -55,7 +56,7 @@ def _in_backward() -> bool:
 class Watch:
     """A run that is watched; see watch(). As a context it closes itself."""
 
-    def __init__(self, model: Any, optimizer: Any, scaler: Any, every: int, formats: Any, to: Any, include: Any,
+    def __init__(self, model: Any, optimizer: Any, scaler: Any, every: Any, formats: Any, to: Any, include: Any,
                  exclude: Any, tensorboard: Any, resume: bool, step: int | None) -> None:  # fmt: skip
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model: a torch.nn.Module is needed, not {type(model).__name__}")
@@ -63,20 +64,29 @@ class Watch:
             raise TypeError(f"optimizer: one of torch.optim is needed, not {type(optimizer).__name__}")
         if scaler is not None and not isinstance(scaler, torch.amp.GradScaler):
             raise TypeError(f"scaler: a torch.amp.GradScaler is needed, not {type(scaler).__name__}")
-        for name, value, least in (("every", every, 1), ("step", 0 if step is None else step, 0)):
+        try:
+            steps = frozenset(map(operator.index, every)) if isinstance(every, Iterable) else None
+        except TypeError:
+            raise ValueError(f"every: {every!r}; right are an integer from 1 on, or the numbers of steps") from None
+        numbers = [("step", 0 if step is None else step, 0)]
+        numbers += [("every", every, 1)] if steps is None else [("every", n, 0) for n in steps]
+        for name, value, least in numbers:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: {value!r}; right are integers from {least} on")
+        if steps is not None and not steps:
+            raise ValueError("every: no step is named")
         words = [formats] if isinstance(formats, str) or not isinstance(formats, Iterable) else list(formats)
         if not words or any(_narrow.is_block_format(str(word)) for word in words):
             raise ValueError(f"formats: {formats!r}; right are one or more names of formats without blocks")
         names = list(dict.fromkeys(plan(word).name for word in words))
         self._model = getattr(model, "_orig_mod", model)  # of torch.compile
-        self._optimizer, self._every = optimizer, every
+        self._optimizer, self._every, self._steps = optimizer, every, steps
         self._scaler: Any = scaler
         self._include, self._exclude = _patterns("include", include), _patterns("exclude", exclude)
         self._tallies = Tallies(names)
         self._check_model()
-        about = {"narrow_run": 1, "narrow": _narrow.version(), "model": type(self._model).__name__, "every": every,
+        about = {"narrow_run": 1, "narrow": _narrow.version(), "model": type(self._model).__name__,
+                 "every": every if steps is None else sorted(steps),
                  "formats": names, "started": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
                  "torch": str(torch.__version__).partition("+")[0]}  # fmt: skip
         self._board = None if tensorboard in (None, False) else Board(tensorboard)
@@ -143,7 +153,7 @@ class Watch:
     # ---- a step: it begins with hooks where it is watched, and ends with its records
 
     def _begin(self) -> None:
-        self._is_watched = self._step % self._every == 0
+        self._is_watched = self._step % self._every == 0 if self._steps is None else self._step in self._steps
         self._read: set[str] = set()  # what is read once: parameters, gradients
         self._roles: set[str] = set()
         self._before: dict[str, torch.Tensor] = {}
@@ -403,7 +413,7 @@ class Watch:
 
 
 def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
-          scaler: torch.amp.GradScaler | None = None, every: int = 50,
+          scaler: torch.amp.GradScaler | None = None, every: int | Iterable[int] = 50,
           formats: Sequence[str] = ("fp16", "e4m3", "e5m2"), to: str | os.PathLike[str] = "run/", *,
           include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
           tensorboard: Any = None, resume: bool = False, step: int | None = None) -> Watch:  # fmt: skip
@@ -417,11 +427,11 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
             optimizer.step()
             optimizer.zero_grad()
 
-    Every so many steps, from step 0 on, a line for each parameter, its gradient, its update by the optimizer, each
-    output of a module without children, the gradient of that output, and the scores of attention. A step ends with
-    optimizer.step(), with a scaler with scaler.update() (which is called after steps that are skipped, too), and with
-    neither when w.end_step() is called. include, exclude: regular expressions, searched in names of modules and
-    parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole
+    Every so many steps, from step 0 on (every may also be the numbers of the steps), a line for each parameter, its
+    gradient, its update by the optimizer, each output of a module without children, the gradient of that output, and
+    the scores of attention. A step ends with optimizer.step(), with a scaler with scaler.update() (which is called after
+    steps that are skipped, too), and with neither when w.end_step() is called. include, exclude: regular expressions,
+    searched in names of modules and parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole
     line; step: the number of the first step, where it is not the next one.
 
     What is counted: outputs of a module that is called several times in a step (micro-batches) add up. Gradients are
