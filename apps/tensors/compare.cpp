@@ -379,7 +379,7 @@ int run(const Options& options) {
         [&](std::size_t i, narrow::PieceLog* log) {
           ComparedTensor& pair = pairs[i];
           if (!pair.missing_in.empty()) return;
-          const auto done = [&](std::uint64_t bytes) { progress.add(bytes); };
+          const auto done = [&](std::uint64_t count) { progress.add(count); };
           pair.found = narrow::compare_tensors(pair.x, pair.y, limits, done, log);
         });
     for (const ComparedTensor& pair : pairs) good = good && is_good(pair, limits);
