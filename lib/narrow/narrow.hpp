@@ -43,6 +43,7 @@
 #include "narrow/scale/tensor_scale.hpp"
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/scale/trace.hpp"
+#include "narrow/special/special.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/tensor/compare_tensors.hpp"

@@ -1,0 +1,60 @@
+// The quadratic interpolator of the special-function unit, bit for bit.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "narrow/base/bits.hpp"
+
+namespace narrow::detail {
+
+struct Coefficients {
+  std::uint32_t c0, c1, c2;
+};
+
+// A magnitude has 17 bits at most. Of the products of its bits, x_i at column 2i and x_i x_j at column i + j + 1, those
+// below column 19 are left out; what they add up to is subtracted as a number, carries included.
+constexpr std::uint64_t truncated_square(std::uint64_t x) noexcept {
+  constexpr int columns = 19;
+  std::uint64_t dropped = 0;
+  for (int i = 0; 2 * i < columns; ++i) {
+    if ((x >> i & 1) == 0) continue;
+    dropped += std::uint64_t{1} << (2 * i);
+    dropped += (x << (i + 1)) & ~low_mask(2 * i + 2) & low_mask(columns);
+  }
+  return x * x - dropped;
+}
+
+// sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, with one = 2^weight. The upper index_bits of a fraction of 23 bits
+// choose the row, the others are xl.
+struct Interpolator {
+  const Coefficients* rows;
+  int index_bits, a0, a1, weight;
+  bool adds_c1, adds_c2;
+  std::uint64_t bias;
+  bool halves_xl = false;  // xl has a bit more in the squarer
+
+  constexpr std::uint64_t operator()(std::uint32_t fraction, std::uint32_t half = 0) const noexcept {
+    const int low_bits = 23 - index_bits;
+    const Coefficients& c = rows[(fraction >> low_bits) + half];
+    const std::uint64_t xl = fraction & low_mask(low_bits);
+    const std::uint64_t square = halves_xl ? truncated_square(2 * xl) >> 2 : truncated_square(xl);
+    const std::uint64_t first = (c.c1 * xl) << a1, second = c.c2 * square;
+    std::uint64_t sum = std::uint64_t{c.c0} << a0;
+    sum = adds_c1 ? sum + first : sum - first;
+    sum = adds_c2 ? sum + second : sum - second;
+    return sum + (bias >> (64 - weight + 23));
+  }
+  constexpr std::uint32_t fraction_of(std::uint64_t sum) const noexcept {
+    return static_cast<std::uint32_t>(sum >> (weight - 23) & low_mask(23));
+  }
+};
+
+// The one NaN that a GPU returns.
+inline constexpr float gpu_nan = std::bit_cast<float>(0x7FFFFFFFu);
+
+constexpr float float_of(bool negative, int exponent, std::uint32_t fraction) noexcept {
+  return std::bit_cast<float>((negative ? 0x80000000u : 0u) | static_cast<std::uint32_t>(exponent) << 23 | fraction);
+}
+
+}  // namespace narrow::detail

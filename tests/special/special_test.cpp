@@ -1,0 +1,154 @@
+// Functions of a GPU: what NVIDIA's manual promises about their errors, their edges, and a hash of many results. The hashes
+// are those of ptx-math (github bcarlet/ptx-math), whose models were compared with GPUs; it ran on the same inputs.
+#include "narrow/special/special.hpp"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "support/inputs.hpp"
+
+namespace {
+
+using narrow::sfu_cos;
+using narrow::sfu_sin;
+
+constexpr std::uint32_t nan_word = 0x7FFFFFFF;
+std::uint32_t word(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+using Function = float (*)(float);
+float ex2(float x) { return narrow::sfu_ex2(x); }
+float lg2(float x) { return narrow::sfu_lg2(x); }
+float rcp(float x) { return narrow::sfu_rcp(x); }
+float rsqrt(float x) { return narrow::sfu_rsqrt(x); }
+float root(float x) { return narrow::sfu_sqrt(x); }
+float ex2_ftz(float x) { return narrow::sfu_ex2(x, true); }
+float lg2_ftz(float x) { return narrow::sfu_lg2(x, true); }
+float rcp_ftz(float x) { return narrow::sfu_rcp(x, true); }
+float rsqrt_ftz(float x) { return narrow::sfu_rsqrt(x, true); }
+float root_ftz(float x) { return narrow::sfu_sqrt(x, true); }
+
+// The sum over words i = 0, 9973, .. of mix(result << 32 | i), every NaN as one.
+std::uint64_t hash_of(Function f) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < std::uint64_t{1} << 32; i += 9973) {
+    const float y = f(std::bit_cast<float>(static_cast<std::uint32_t>(i)));
+    sum += test::mix(std::uint64_t{std::isnan(y) ? nan_word : word(y)} << 32 | i);
+  }
+  return sum;
+}
+
+// The largest of error(x) over many floats between two.
+template <class Error>
+double worst(float low, float high, const Error& error) {
+  double most = 0;
+  for (int i = 0; i < 400'000; ++i) {
+    const double u = static_cast<double>(test::mix(static_cast<std::uint64_t>(i)) >> 11) * 0x1p-53;
+    most = std::max(most, error(static_cast<float>(low + (high - low) * u)));
+  }
+  return most;
+}
+template <class Exact>
+auto relative(Function f, const Exact& exact) {
+  return [=](float x) { return std::fabs(static_cast<double>(f(x)) / exact(static_cast<double>(x)) - 1); };
+}
+template <class Exact>
+auto absolute(Function f, const Exact& exact) {
+  return [=](float x) { return std::fabs(static_cast<double>(f(x)) - exact(static_cast<double>(x))); };
+}
+// In units of the last place of the exact result.
+template <class Exact>
+auto ulps(Function f, const Exact& exact) {
+  return [=](float x) {
+    const double y = exact(static_cast<double>(x));
+    return std::fabs(static_cast<double>(f(x)) - y) / std::ldexp(1.0, std::max(std::ilogb(y), -126) - 23);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("special: errors are within what the PTX manual promises") {
+  const auto exp2 = [](double x) { return std::exp2(x); };
+  const auto log2 = [](double x) { return std::log2(x); };
+  CHECK(worst(-125.0f, 127.0f, relative(ex2, exp2)) < std::exp2(-22.5));
+  CHECK(worst(0.5f, 2.0f, absolute(lg2, log2)) < std::exp2(-22));
+  CHECK(worst(2.0f, 1e30f, relative(lg2, log2)) < std::exp2(-22));
+  CHECK(worst(1.0f, 2.0f, ulps(rcp, [](double x) { return 1 / x; })) < 1);
+  CHECK(worst(1.0f, 4.0f, relative(rsqrt, [](double x) { return 1 / std::sqrt(x); })) < std::exp2(-22.9));
+  CHECK(worst(1.0f, 4.0f, relative(root, [](double x) { return std::sqrt(x); })) < std::exp2(-22.9));
+  CHECK(worst(-3.14159f, 3.14159f, absolute(sfu_sin, [](double x) { return std::sin(x); })) < std::exp2(-20.5));
+  CHECK(worst(-3.14159f, 3.14159f, absolute(sfu_cos, [](double x) { return std::cos(x); })) < std::exp2(-20.5));
+}
+
+TEST_CASE("special: errors of CUDA's functions are within its manual's") {
+  const auto exp = [](double x) { return std::exp(x); };
+  const auto log = [](double x) { return std::log(x); };
+  CHECK(worst(-87.0f, 88.0f, ulps(narrow::cuda_expf, exp)) < 2);
+  CHECK(worst(0.01f, 100.0f, ulps(narrow::cuda_logf, log)) < 1.5);
+  CHECK(worst(-12.0f, 12.0f, ulps(narrow::cuda_tanhf, [](double x) { return std::tanh(x); })) < 2);
+  CHECK(worst(-5.0f, 5.0f, ulps(narrow::cuda_erff, [](double x) { return std::erf(x); })) < 2.5);
+  CHECK(worst(1e-42f, 1e-38f, ulps(narrow::cuda_logf, log)) < 1.5);
+  CHECK(worst(-104.0f, -87.0f, ulps(narrow::cuda_expf, exp)) < 2);  // subnormal results
+}
+
+TEST_CASE("special: three million results have the hashes of another implementation") {
+  CHECK(hash_of(ex2) == 0xd4ae0c480a93fe5bu);
+  CHECK(hash_of(lg2) == 0x7952d1fe170afd59u);
+  CHECK(hash_of(rcp) == 0x777875448467d66bu);
+  CHECK(hash_of(rsqrt) == 0x911d23140b7d6795u);
+  CHECK(hash_of(root) == 0xbc7e6c110933cf55u);
+  CHECK(hash_of(sfu_sin) == 0x1344f8ffa416c331u);
+  CHECK(hash_of(sfu_cos) == 0x59381045edfa21a5u);
+}
+
+TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
+  constexpr float inf = test::infinity, tiny = 0x1p-140f;
+  for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, rcp_ftz, Function(sfu_sin), Function(sfu_cos),
+                           Function(narrow::cuda_expf), Function(narrow::cuda_logf), Function(narrow::cuda_tanhf),
+                           Function(narrow::cuda_erff)})
+    for (const std::uint32_t nan : {0x7F800001u, 0x7FC00000u, 0xFFC12345u})
+      CHECK(word(f(std::bit_cast<float>(nan))) == nan_word);
+  CHECK(word(lg2(-1)) == nan_word);
+  CHECK(word(rsqrt(-1)) == nan_word);
+  CHECK(word(root(-tiny)) == nan_word);
+  CHECK(word(sfu_sin(inf)) == nan_word);
+  CHECK(word(narrow::cuda_logf(-1)) == nan_word);
+
+  CHECK(ex2(inf) == inf);
+  CHECK(word(ex2(-inf)) == 0);
+  CHECK(ex2(tiny) == 1);
+  CHECK(ex2(128) == inf);
+  CHECK(ex2(-149) == 0x1p-149f);
+  CHECK(word(ex2_ftz(-127)) == 0);
+  CHECK(word(lg2(1)) == 0);
+  CHECK(lg2(0) == -inf);
+  CHECK(lg2(-0.0f) == -inf);
+  CHECK(lg2(tiny) == -140);
+  CHECK(lg2_ftz(tiny) == -inf);
+  CHECK(rcp(-0.0f) == -inf);
+  CHECK(word(rcp(-inf)) == 0x80000000u);
+  CHECK(rcp(tiny) == inf);
+  CHECK(rcp(0x1p-127f) == 0x1p127f);
+  CHECK(rcp(-0x1p127f) == -0x1p-127f);
+  CHECK(word(rcp_ftz(-0x1p127f)) == 0x80000000u);
+  CHECK(rsqrt(-0.0f) == -inf);
+  CHECK(rsqrt(tiny) == 0x1p70f);
+  CHECK(rsqrt_ftz(-tiny) == -inf);
+  CHECK(word(root(-0.0f)) == 0x80000000u);
+  CHECK(root(tiny) == 0x1p-70f);
+  CHECK(word(root_ftz(-tiny)) == 0x80000000u);
+  CHECK(word(sfu_sin(-0.0f)) == 0x80000000u);
+  CHECK(word(sfu_sin(-tiny)) == 0x80000000u);
+  CHECK(sfu_cos(0) == 1);
+  CHECK(narrow::cuda_expf(inf) == inf);
+  CHECK(word(narrow::cuda_expf(-inf)) == 0);
+  CHECK(narrow::cuda_expf(0) == 1);
+  CHECK(narrow::cuda_logf(0) == -inf);
+  CHECK(narrow::cuda_logf(inf) == inf);
+  CHECK(word(narrow::cuda_logf(1)) == 0);
+  CHECK(word(narrow::cuda_tanhf(-0.0f)) == 0x80000000u);
+  CHECK(narrow::cuda_tanhf(-inf) == -1);
+  CHECK(narrow::cuda_erff(-inf) == -1);
+}
