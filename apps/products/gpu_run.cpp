@@ -226,11 +226,11 @@ int share_gpu(const GpuRequest& request, const narrow::GpuCheckOptions& options,
 
 int check(const GpuRequest& request) {
   narrow::GpuCheckOptions options = options_of(request);
-  std::vector<int> sections{1, 2, 3, 4};
+  std::vector<int> sections{1, 2, 3, 4, 5};
   if (request.sections) {
     sections.clear();
     for (const std::string& word : narrow::words_of<std::string>(*request.sections, ","))
-      sections.push_back(static_cast<int>(number_of(word, "--section", 0, 1, 4)));
+      sections.push_back(static_cast<int>(number_of(word, "--section", 0, 1, 5)));
   }
   const double limit = number_of(request.seconds, "--seconds", 120, 5, 3600);
   const narrow::GpuDevice device = narrow::open_device();
@@ -246,7 +246,7 @@ int check(const GpuRequest& request) {
   CheckTotals totals;
   const auto start = std::chrono::steady_clock::now();
   for (const int section : sections) {
-    const char* titles[] = {"", "conversions", "arithmetic", "tensor cores", "whole products"};
+    const char* titles[] = {"", "conversions", "arithmetic", "tensor cores", "whole products", "special functions"};
     if (!request.json) print(format_text("\nSection %d: %s\n", section, titles[section]));
     const narrow::GpuReport report = [&](const narrow::GpuCheckResult& r) {
       ++totals.items, totals.count += r.count, totals.mismatches += r.mismatches;
@@ -258,6 +258,7 @@ int check(const GpuRequest& request) {
     if (section == 2) narrow::check_arithmetic(options, report);
     if (section == 3) narrow::check_tensor_cores(options, report);
     if (section == 4) check_products(request, options, totals, rows);
+    if (section == 5) narrow::check_special(options, report);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!request.json) print(format_text("%.1f s since the start\n", seconds));
   }

@@ -6,11 +6,12 @@
 Each recipe becomes a folder that `narrow report run=FOLDER` reads. The same seed gives every recipe the same start and the same
 batches. Needs torch, numpy and narrow. fp32 to bf16-pure are torch's own arithmetic, fp8-scaled-mm is FP8 by torch._scaled_mm;
 all others are narrow.torch.emulate, by the names of `narrow train --list-recipes`. An H200 takes 1 to 3 minutes a recipe, fp32
-without TF32 longer: give it --steps 200.
+without TF32 longer: give it --steps 200; products summed as a tensor core does (*-hopper) take hours. Folders that are complete are left.
 """
 
 import argparse
 import contextlib
+import gc
 import gzip
 import json
 import math
@@ -28,7 +29,7 @@ SCALERS = {"fp16-amp": 2.0**16, "fp16-amp-2^4": 2.0**4, "fp16-amp-2^30": 2.0**30
 
 
 class Attention(nn.Module):
-    """remedy: none, qk_norm (queries and keys of length one), soft_cap (scores between -30 and 30), small_q (1/d, not 1/sqrt d)."""
+    """remedy: none, qk_norm (a layer norm of queries and of keys), soft_cap (scores within 30), small_q (1/d, not 1/sqrt d)."""
 
     def __init__(self, width, heads, remedy):
         super().__init__()
@@ -85,11 +86,10 @@ class GPT(nn.Module):
 
 
 def to_fp8(x, dtype):
-    """Codes, and what decodes them. As Transformer Engine's current scaling."""
-    x = x.float()
-    scale = torch.finfo(dtype).max / x.abs().amax()
-    scale = torch.where(torch.isfinite(scale), scale, torch.ones_like(scale))
-    largest = torch.finfo(dtype).max
+    """Codes, and what decodes them. As Transformer Engine's current scaling: 1 where amax is 0, Inf or NaN."""
+    x, largest = x.float(), torch.finfo(dtype).max
+    amax = x.abs().amax()
+    scale = torch.where((amax > 0) & amax.isfinite(), (largest / amax).clamp(max=torch.finfo(torch.float32).max), torch.ones_like(amax))
     return (x * scale).clamp(-largest, largest).to(dtype), 1 / scale
 
 
@@ -123,20 +123,23 @@ class Fp8Linear(nn.Linear):
 
 
 def prepare(name, model, optimizer, device):
-    cuda = device == "cuda"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name != "fp32"
-    scaler = torch.amp.GradScaler(device, init_scale=SCALERS.get(name, 2.0**16)) if name.startswith("fp16-amp") and name != "fp16-amp-noscale" else None
-    autocast = {"bf16-amp": torch.bfloat16, "fp8-scaled-mm": torch.bfloat16, "fp16-amp-noscale": torch.float16, **dict.fromkeys(SCALERS, torch.float16)}
-    if name in autocast:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name == "tf32"
+    amp = {"bf16-amp": torch.bfloat16, "fp8-scaled-mm": torch.bfloat16, "fp16-amp-noscale": torch.float16,
+           **dict.fromkeys(SCALERS, torch.float16)}  # fmt: skip
+    context, scale = contextlib.nullcontext, SCALERS.get(name)
+    if name in amp:
         if name == "fp8-scaled-mm":
             for block in model.blocks:
                 for part in (block.attention.qkv, block.attention.out, block.up, block.down):
                     part.__class__ = Fp8Linear
-        return lambda: torch.autocast(device, autocast[name]), scaler
-    if name not in ("fp32", "tf32", "fp16-pure", "bf16-pure"):
-        narrow.torch.emulate(model, name, optimizer=optimizer, dtypes="narrow" if cuda else "wide")
-        return lambda: model.narrow_emulation if "logits" in name else contextlib.nullcontext(), scaler
-    return contextlib.nullcontext, scaler
+        context = lambda: torch.autocast(device, amp[name])
+    elif name not in ("fp32", "tf32", "fp16-pure", "bf16-pure"):
+        narrow.torch.emulate(model, name, optimizer=optimizer, dtypes="narrow" if device == "cuda" else "wide")
+        if model.narrow_emulation.recipe.loss_scaler not in (None, "none"):
+            scale = 2.0**16
+        if "logits" in name:  # the loss is outside of forward
+            context = lambda: model.narrow_emulation
+    return context, None if scale is None else torch.amp.GradScaler(device, init_scale=scale)
 
 
 class Batches:
@@ -166,6 +169,12 @@ def loss_of(model, ids, context):
 
 def train(name, tokens, o):
     folder = o.output / (name + (f"-{o.remedy}" if o.remedy != "none" else "") + (f"-seed{o.seed}" if o.seed != 1 else ""))
+    if (folder / "run.json").exists() and "held_out_loss" in (folder / "run.json").read_text():
+        print(f"{name}: {folder} is there already", flush=True)
+        return
+    gc.collect()  # models and their hooks are cycles
+    if o.device == "cuda":
+        torch.cuda.empty_cache()
     torch.manual_seed(o.seed)
     model = GPT(o).to(o.device)
     if name in ("fp16-pure", "bf16-pure"):
@@ -179,9 +188,10 @@ def train(name, tokens, o):
     batches = Batches(tokens, o)
     watched = np.unique(np.geomspace(1, o.steps, o.watched).astype(int)) - 1
     watch = narrow.torch.watch(model, optimizer, scaler, every=watched, formats=o.formats.split(","), to=folder)
-    losses, norms, marks = [], [], [time.perf_counter()]
+    losses, norms, marks, peak = [], [], [time.perf_counter()], 0
+    # After watch's own hook: what is recorded is not clipped.
+    optimizer.register_step_pre_hook(lambda *_: norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).detach()))
     if o.device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
         marks = [torch.cuda.Event(enable_timing=True)]
         marks[0].record()
     begin = time.perf_counter()
@@ -192,18 +202,21 @@ def train(name, tokens, o):
             loss = loss_of(model, part, context) * len(part) / len(ids)
             (loss if scaler is None else scaler.scale(loss)).backward()
             total = total + loss.detach()
-        if scaler is not None:
-            scaler.unscale_(optimizer)
-        norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).detach())
         losses.append(total)
         if scaler is None:
             optimizer.step()
         else:
-            scaler.step(optimizer)
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)  # not where a gradient is Inf or NaN
             scaler.update()
+        if len(norms) < len(losses):
+            norms.append(torch.full_like(total, math.inf))
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if o.device == "cuda":
+            if n not in watched:  # watching takes memory of its own
+                peak = max(peak, torch.cuda.max_memory_allocated())
+            torch.cuda.reset_peak_memory_stats()
             marks.append(torch.cuda.Event(enable_timing=True))
             marks[-1].record()
         else:
@@ -212,22 +225,22 @@ def train(name, tokens, o):
     seconds = [a.elapsed_time(b) / 1e3 if o.device == "cuda" else b - a for a, b in zip(marks, marks[1:])]
     took = time.perf_counter() - begin
     watch.close()
-    with torch.no_grad():
-        held = [loss_of(model, batches.take(batches.held[i : i + o.batch // o.parts]), context).item()
-                for i in range(0, min(len(batches.held), o.batch * 4), max(1, o.batch // o.parts))]  # fmt: skip
-
     word = lambda x: x if math.isfinite(x) else str(x)
     size = o.batch * o.context
     with open(folder / "loss.jsonl", "w") as file:
         for n, (loss, norm, s) in enumerate(zip(losses, norms, seconds)):
             line = {"step": n, "loss": word(loss), "gradient_norm": word(norm), "tokens_per_second": round(size / s)}
             file.write(json.dumps(line) + "\n")
+    rows = max(1, o.batch // o.parts)
+    windows = batches.held[: max(rows, o.batch * 4 // rows * rows)]
+    with torch.no_grad():
+        held = [loss_of(model, batches.take(windows[i : i + rows]), context).item() for i in range(0, len(windows), rows)]
     about = json.loads((folder / "run.json").read_text())
     about |= {"recipe": name, "arithmetic": "emulated" if hasattr(model, "narrow_emulation") else "torch", "seed": o.seed,
               "remedy": o.remedy, "rate": o.rate, "layers": o.layers, "width": o.width, "heads": o.heads, "context": o.context,
               "parameters": parameters, "tokens_per_step": size, "steps": o.steps, "held_out_loss": word(float(np.mean(held))),
               "tokens_per_second": round(size / float(np.median(seconds))),
-              "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 1) if o.device == "cuda" else None,
+              "peak_gib": round(peak / 2**30, 1) if o.device == "cuda" else None,
               "device": torch.cuda.get_device_name() if o.device == "cuda" else "CPU", "torch": torch.__version__}  # fmt: skip
     (folder / "run.json").write_text(json.dumps(about) + "\n")
     for log in folder.glob("*.jsonl"):

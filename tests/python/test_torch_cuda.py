@@ -31,6 +31,7 @@ SPECS = [
     {"format": "e2m1", "scaling": "nvfp4", "rule": "te_4over6", "rounding": "stochastic"},
     {"format": "e2m1", "scaling": "nvfp4", "rounding": "stochastic"},
     {"format": "e4m3", "scaling": "mx", "rounding": "stochastic"},
+    {"format": "e4m3", "scaling": "tensor_current", "rounding": "stochastic"},
 ]  # fmt: skip
 
 

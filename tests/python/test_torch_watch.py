@@ -648,6 +648,8 @@ def test_chosen_steps_and_packed_logs(tmp_path, program):
         (tmp_path / "run" / (log + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
     assert program("stats", tmp_path / "run", "--json") == before
+    with pytest.raises(ValueError, match="gunzip"):
+        narrow.torch.watch(model, optimizer, every=steps, to=tmp_path / "run", resume=True)
 
 
 def test_losses(tmp_path):

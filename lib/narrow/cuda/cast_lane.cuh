@@ -54,8 +54,8 @@ inline LanePlan lane_plan(const Format& f, const Cast& cast) {
   p.random_shift = is_random ? 32 - cast.random_bits : 0;
   if (f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::inf_and_nan) p.way = LaneWay::field;
   // The anchor of the largest value must be a float, and so must the smallest subnormal's.
-  // Stochastic: and 2^32 over the smallest quantum.
-  const bool fits = f.max_exponent() + p.shift <= 127 && f.min_exponent() >= -126 &&
+  // With 22 bits a carry would leave the anchor's binade. Stochastic: 2^32 over the smallest quantum must be a float, too.
+  const bool fits = f.mantissa_bits <= 21 && f.max_exponent() + p.shift < 127 && f.min_exponent() >= -126 &&
                     f.min_exponent() + p.shift <= 127 && (!is_random || f.min_exponent() + p.shift >= 55 - 127);
   if (p.way == LaneWay::general && fits) {
     p.way = LaneWay::anchor;

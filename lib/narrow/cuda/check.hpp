@@ -33,5 +33,6 @@ bool is_wanted(const GpuCheckOptions& options, const std::string& name, int mini
 void check_conversions(const GpuCheckOptions& options, const GpuReport& report);
 void check_arithmetic(const GpuCheckOptions& options, const GpuReport& report);
 void check_tensor_cores(const GpuCheckOptions& options, const GpuReport& report);
+void check_special(const GpuCheckOptions& options, const GpuReport& report);
 
 }  // namespace narrow

@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(threads)
   }
   for (std::size_t i = wide * packs + first; i < count; i += step) {
     float y[1] = {number(task.in[i])};
-    round_elements(y, s.encode, i, 1, task);
+    round_elements(y, s.encode, task.over_rows ? i % task.cols * task.rows + i / task.cols : i, 1, task);
     put(out + i, y[0]);
   }
 }
@@ -357,9 +357,9 @@ void launch(const In* in, Out* out, std::size_t rows, std::size_t cols, const Bl
     find_amax<<<grid, threads, 0, stream>>>(in, count, reads_packs, task.counts_nan, amax);
   }
   const bool in_a_warp = f.block_cols != 0 && f.block_cols % wide == 0 && 32 * wide % f.block_cols == 0 && !task.tries_two;
-  if (f.block_rows == 0) {
-    whole_tensor<<<grid, threads, 0, stream>>>(task, out, is_aligned);
-  } else if (f.block_rows != 1) {
+  if (f.block_rows == 0) {  // in packs where the index of random bits is that of the place
+    whole_tensor<<<grid, threads, 0, stream>>>(task, out, is_aligned && !(over_rows && seed));
+  } else if (f.block_rows != 1 && count != 0) {
     const std::size_t blocks = ((rows + f.block_rows - 1) / f.block_rows) * ((cols + f.block_cols - 1) / f.block_cols);
     tiles<<<std::max(1u, static_cast<unsigned>(blocks)), threads, 0, stream>>>(task, out);
   } else if (!over_rows && is_aligned && in_a_warp && cols % f.block_cols == 0) {

@@ -28,15 +28,14 @@ constexpr std::uint64_t truncated_square(std::uint64_t x) noexcept {
 // sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, with one = 2^weight. The upper index_bits of a fraction of 23 bits
 // choose the row, the others are xl.
 struct Interpolator {
-  const Coefficients* rows;
   int index_bits, a0, a1, weight;
   bool adds_c1, adds_c2;
   std::uint64_t bias;
   bool halves_xl = false;  // xl has a bit more in the squarer
 
-  constexpr std::uint64_t operator()(std::uint32_t fraction, std::uint32_t half = 0) const noexcept {
+  constexpr std::uint64_t operator()(const Coefficients* rows, std::uint32_t fraction, int half = 0) const noexcept {
     const int low_bits = 23 - index_bits;
-    const Coefficients& c = rows[(fraction >> low_bits) + half];
+    const Coefficients& c = rows[static_cast<int>(fraction >> low_bits) + half];
     const std::uint64_t xl = fraction & low_mask(low_bits);
     const std::uint64_t square = halves_xl ? truncated_square(2 * xl) >> 2 : truncated_square(xl);
     const std::uint64_t first = (c.c1 * xl) << a1, second = c.c2 * square;

@@ -49,6 +49,8 @@ class RunFolder:
             if not resume:
                 raise ValueError(f"to: {self.path} holds a run; take another folder, or resume=True to go on with it")
             self._check(head, about)
+            if packed := [log for log in LOGS if (self.path / f"{log}.gz").exists()]:
+                raise ValueError(f"to: {self.path / packed[0]}.gz is packed; gunzip it to go on with the run")
             self.last_step = max((_last_step(p) for p in map(self.path.joinpath, LOGS) if p.exists()), default=-1)
         elif self.path.exists() and any(self.path.iterdir()):
             raise ValueError(f"to: {self.path} is no folder of a run and not empty; take another folder")
