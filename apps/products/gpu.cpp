@@ -147,8 +147,9 @@ int run(GpuRequest& request) {
 Action declare(Arguments& arguments) {
   auto request = std::make_shared<GpuRequest>();
   arguments.values("JOB", request->words, "check, record, bench, plan M N K, or replay FILE");
-  arguments.option("--section", request->sections, "LIST",
-                   "check: 1 conversions, 2 arithmetic, 3 tensor cores, 4 products, 5 special functions (default: all)");
+  arguments.option(
+      "--section", request->sections, "LIST",
+      "check: 1 conversions, 2 arithmetic, 3 tensor cores, 4 products, 5 special functions (default: all)");
   arguments.option("--only", request->only, "WORDS",
                    "check, record: items whose name contains one of these words, with commas between");
   arguments.option("--dots", request->dots, "N", "check: dot products an instruction (default 1e10)");

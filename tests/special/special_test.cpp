@@ -1,5 +1,6 @@
-// Functions of a GPU: what NVIDIA's manual promises about their errors, their edges, and a hash of many results. The hashes
-// are those of ptx-math (github bcarlet/ptx-math), whose models were compared with GPUs; it ran on the same inputs.
+// Functions of a GPU: what NVIDIA's manual promises about their errors, their edges, and a hash of many results. The
+// hashes are those of ptx-math (github bcarlet/ptx-math), whose models were compared with GPUs; it ran on the same
+// inputs.
 #include "narrow/special/special.hpp"
 
 #include <doctest/doctest.h>
@@ -105,9 +106,9 @@ TEST_CASE("special: three million results have the hashes of another implementat
 
 TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
   constexpr float inf = test::infinity, tiny = 0x1p-140f;
-  for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, rcp_ftz, Function(sfu_sin), Function(sfu_cos),
-                           Function(narrow::cuda_expf), Function(narrow::cuda_logf), Function(narrow::cuda_tanhf),
-                           Function(narrow::cuda_erff)})
+  for (const Function f :
+       {ex2, lg2, rcp, rsqrt, root, ex2_ftz, rcp_ftz, Function(sfu_sin), Function(sfu_cos), Function(narrow::cuda_expf),
+        Function(narrow::cuda_logf), Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
     for (const std::uint32_t nan : {0x7F800001u, 0x7FC00000u, 0xFFC12345u})
       CHECK(word(f(std::bit_cast<float>(nan))) == nan_word);
   CHECK(word(lg2(-1)) == nan_word);

@@ -101,7 +101,8 @@ TEST_CASE("tensor: a line of a watched run that has no end yet is left out, and 
 TEST_CASE("tensor: the logs of a watched run may be packed by gzip") {
   const Folder folder;
   std::string lines;
-  for (int step = 0; step < 400; ++step) lines += with(line_by_hand, "\"step\": 50", "\"step\": " + std::to_string(step));
+  for (int step = 0; step < 400; ++step)
+    lines += with(line_by_hand, "\"step\": 50", "\"step\": " + std::to_string(step));
   REQUIRE(lines.size() > 200'000);  // more than a piece of the reader
   write_run(folder, lines);
   const std::string plain = folder / "tensors.jsonl", packed = plain + ".gz";

@@ -39,7 +39,8 @@ inline LanePlan lane_plan(const Format& f, const Cast& cast) {
   const bool is_random = cast.rounding == Rounding::stochastic;
   const bool plain_rounding = cast.rounding == Rounding::nearest_even || cast.rounding == Rounding::toward_zero ||
                               (is_random && cast.random_bits >= 1 && cast.random_bits <= 32);
-  const bool plain_cast = plain_rounding && cast.subnormals == Subnormals::keep && cast.overflow != Overflow::saturate_finite &&
+  const bool plain_cast = plain_rounding && cast.subnormals == Subnormals::keep &&
+                          cast.overflow != Overflow::saturate_finite &&
                           (cast.nan == Nan::canonical || cast.nan == Nan::keep_sign);
   if (!plain_format || !plain_cast) return p;
   const auto value = [&](Code code) { return std::bit_cast<unsigned>(static_cast<float>(decode(code, f))); };
@@ -54,7 +55,8 @@ inline LanePlan lane_plan(const Format& f, const Cast& cast) {
   p.random_shift = is_random ? 32 - cast.random_bits : 0;
   if (f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::inf_and_nan) p.way = LaneWay::field;
   // The anchor of the largest value must be a float, and so must the smallest subnormal's.
-  // With 22 bits a carry would leave the anchor's binade. Stochastic: 2^32 over the smallest quantum must be a float, too.
+  // With 22 bits a carry would leave the anchor's binade. Stochastic: 2^32 over the smallest quantum must be a float,
+  // too.
   const bool fits = f.mantissa_bits <= 21 && f.max_exponent() + p.shift < 127 && f.min_exponent() >= -126 &&
                     f.min_exponent() + p.shift <= 127 && (!is_random || f.min_exponent() + p.shift >= 55 - 127);
   if (p.way == LaneWay::general && fits) {
@@ -64,9 +66,9 @@ inline LanePlan lane_plan(const Format& f, const Cast& cast) {
   return p;
 }
 
-// The word of a + anchor. With anchor 2^(e + 23 - m), e the exponent of a but at least emin, the last place of the sum is
-// 2^(e - m), so that the float addition rounds (or cuts) to the format's quantum. The anchor is even, so ties go as they
-// should; the low bits of the sum are the significand in quanta:
+// The word of a + anchor. With anchor 2^(e + 23 - m), e the exponent of a but at least emin, the last place of the sum
+// is 2^(e - m), so that the float addition rounds (or cuts) to the format's quantum. The anchor is even, so ties go as
+// they should; the low bits of the sum are the significand in quanta:
 //   anchor 1.000000000000000|        sum 1.00000000000kkkkk
 // Stochastic: the rest times 2^32 / quantum plus the random word (its bits at the top) carries as often as it should.
 template <Rounding R>

@@ -1,7 +1,6 @@
 // Codes of 16 bits are counted in shared memory, and each code is looked at once: what a format does to it, times its
 // count.
 #include "narrow/cuda/code_counts.hpp"
-
 #include "narrow/cuda/tally.cuh"
 
 namespace narrow::detail {
@@ -113,8 +112,9 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-bool tally_by_counts(const std::uint16_t* codes, const Format& f, std::size_t count, std::span<const FormatCast> formats,
-                     DeviceHistogram* histogram, DeviceStatistics* out, CodeCounts& counts, GpuStream stream) {
+bool tally_by_counts(const std::uint16_t* codes, const Format& f, std::size_t count,
+                     std::span<const FormatCast> formats, DeviceHistogram* histogram, DeviceStatistics* out,
+                     CodeCounts& counts, GpuStream stream) {
   for (const FormatCast& to : formats) require_statistics(to);  // before the counts have begun
   if (count < least || f.width() != 16 || reinterpret_cast<std::uintptr_t>(codes) % sizeof(Eight) != 0) return false;
   static thread_local int known_device = -1, processors = 0, shared = 0;  // asking takes microseconds

@@ -356,7 +356,8 @@ void launch(const In* in, Out* out, std::size_t rows, std::size_t cols, const Bl
     require_cuda(cudaMemsetAsync(amax, 0, sizeof *amax, stream), "clearing an amax");
     find_amax<<<grid, threads, 0, stream>>>(in, count, reads_packs, task.counts_nan, amax);
   }
-  const bool in_a_warp = f.block_cols != 0 && f.block_cols % wide == 0 && 32 * wide % f.block_cols == 0 && !task.tries_two;
+  const bool in_a_warp =
+      f.block_cols != 0 && f.block_cols % wide == 0 && 32 * wide % f.block_cols == 0 && !task.tries_two;
   if (f.block_rows == 0) {  // in packs where the index of random bits is that of the place
     whole_tensor<<<grid, threads, 0, stream>>>(task, out, is_aligned && !(over_rows && seed));
   } else if (f.block_rows != 1 && count != 0) {

@@ -1,5 +1,5 @@
-// Section 5: the special-function unit and the functions of CUDA's library that are built on it, against the emulator, over
-// every float.
+// Section 5: the special-function unit and the functions of CUDA's library that are built on it, against the emulator,
+// over every float.
 #include "narrow/cuda/compare.cuh"
 #include "narrow/special/coefficients.hpp"
 #include "narrow/special/cuda_math.hpp"
@@ -14,19 +14,19 @@ struct DeviceFma {
   NARROW_ON_BOTH float operator()(float a, float b, float c) const { return fmaf(a, b, c); }  // rounded once
 };
 
-#define NARROW_UNIT(NAME, TEXT, EMULATED)                                                  \
-  struct NAME {                                                                            \
-    __device__ static float of(float x) {                                                  \
-      float y;                                                                             \
-      asm(TEXT " %0, %1;" : "=f"(y) : "f"(x));                                             \
-      return y;                                                                            \
-    }                                                                                      \
-    __device__ static float emulated(float x, const SfuTables& t) { return EMULATED; }     \
+#define NARROW_UNIT(NAME, TEXT, EMULATED)                                              \
+  struct NAME {                                                                        \
+    __device__ static float of(float x) {                                              \
+      float y;                                                                         \
+      asm(TEXT " %0, %1;" : "=f"(y) : "f"(x));                                         \
+      return y;                                                                        \
+    }                                                                                  \
+    __device__ static float emulated(float x, const SfuTables& t) { return EMULATED; } \
   };
-#define NARROW_LIBRARY(NAME, FUNCTION, EMULATED)                                           \
-  struct NAME {                                                                            \
-    __device__ static float of(float x) { return FUNCTION(x); }                            \
-    __device__ static float emulated(float x, const SfuTables& t) { return EMULATED; }     \
+#define NARROW_LIBRARY(NAME, FUNCTION, EMULATED)                                       \
+  struct NAME {                                                                        \
+    __device__ static float of(float x) { return FUNCTION(x); }                        \
+    __device__ static float emulated(float x, const SfuTables& t) { return EMULATED; } \
   };
 
 NARROW_UNIT(Ex2, "ex2.approx.f32", sfu_ex2(x, false, t))
@@ -60,9 +60,7 @@ struct OnEveryFloat {
 // The coefficients in memory of the device.
 class DeviceTables {
  public:
-  SfuTables tables() const {
-    return {ex2_.get(), lg2_.get(), rcp_.get(), rsqrt_.get(), sqrt_.get(), sin_.get()};
-  }
+  SfuTables tables() const { return {ex2_.get(), lg2_.get(), rcp_.get(), rsqrt_.get(), sqrt_.get(), sin_.get()}; }
 
  private:
   template <std::size_t N>
@@ -71,8 +69,8 @@ class DeviceTables {
     device.upload(rows, N);
     return device;
   }
-  DeviceArray<Coefficients> ex2_ = copy(ex2_rows), lg2_ = copy(lg2_rows), rcp_ = copy(rcp_rows), rsqrt_ = copy(rsqrt_rows),
-                            sqrt_ = copy(sqrt_rows), sin_ = copy(sin_rows);
+  DeviceArray<Coefficients> ex2_ = copy(ex2_rows), lg2_ = copy(lg2_rows), rcp_ = copy(rcp_rows),
+                            rsqrt_ = copy(rsqrt_rows), sqrt_ = copy(sqrt_rows), sin_ = copy(sin_rows);
 };
 
 }  // namespace

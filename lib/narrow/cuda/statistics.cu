@@ -199,8 +199,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <int F, bool HasBinades, class In, class Read>
-void launch_tally(const In* data, std::size_t count, const Read& read, const Targets<F>& to,
-                  DeviceHistogram* histogram, DeviceStatistics* out, GpuStream stream) {
+void launch_tally(const In* data, std::size_t count, const Read& read, const Targets<F>& to, DeviceHistogram* histogram,
+                  DeviceStatistics* out, GpuStream stream) {
   auto* const kernel = tally_kernel<In, Read, F, HasBinades>;
   static thread_local int known_device = -1, wave = 0;  // asking takes microseconds
   int device = 0;

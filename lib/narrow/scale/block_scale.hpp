@@ -152,9 +152,7 @@ struct BlockScaling {
 
   BlockScaling(const BlockFormat& f, const TensorScale& t) : format(f), tensor(t), element(f.element) {}
 
-  constexpr FourOverSix two_scales(float amax) const {
-    return detail::two_scales(amax, tensor, detail::RoundToE4m3{});
-  }
+  constexpr FourOverSix two_scales(float amax) const { return detail::two_scales(amax, tensor, detail::RoundToE4m3{}); }
   constexpr BlockScale operator()(float amax) const {
     return detail::block_scale(amax, format.rule, element, tensor, detail::RoundToE4m3{});
   }

@@ -1,5 +1,5 @@
-// Coefficients of the special-function unit of NVIDIA GPUs: c0, c1, c2 of each row. Found by the project ptx-math (github
-// bcarlet/ptx-math) for sm_50 to sm_75; they hold on Hopper too.
+// Coefficients of the special-function unit of NVIDIA GPUs: c0, c1, c2 of each row. Found by the project ptx-math
+// (github bcarlet/ptx-math) for sm_50 to sm_75; they hold on Hopper too.
 #pragma once
 
 #include "narrow/special/interpolator.hpp"

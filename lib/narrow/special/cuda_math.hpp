@@ -16,7 +16,9 @@
 namespace narrow::detail {
 
 constexpr float float_of_word(std::uint32_t word) noexcept { return std::bit_cast<float>(word); }
-constexpr float with_sign_of(float magnitude, float x) noexcept { return is_negative_float(x) ? -magnitude : magnitude; }
+constexpr float with_sign_of(float magnitude, float x) noexcept {
+  return is_negative_float(x) ? -magnitude : magnitude;
+}
 
 // ((c0 x + c1) x + c2) x + .., each step rounded once.
 template <class Fma>
@@ -47,10 +49,9 @@ NARROW_ON_BOTH float cuda_logf(float x, const Fma& fma) {
   const std::uint32_t word = std::bit_cast<std::uint32_t>(y), i = (word - 0x3F2AAAABu) & 0xFF800000u;
   const float f = float_of_word(word - i) - 1;
   const float e = fma(static_cast<float>(static_cast<std::int32_t>(i)), 0x1p-23f, is_small ? -23.0f : 0.0f);
-  const float p = horner(f,
-                         {0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4CED0B, 0xBE7FFF22,
-                          0x3EAAAA78, 0xBF000000},
-                         fma);
+  const float p = horner(
+      f, {0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4CED0B, 0xBE7FFF22, 0x3EAAAA78, 0xBF000000},
+      fma);
   return fma(e, float_of_word(0x3F317218), fma(p * f, f, f));
 }
 

@@ -25,8 +25,8 @@ constexpr std::uint64_t truncated_square(std::uint64_t x) noexcept {
   return x * x - dropped;
 }
 
-// sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, with one = 2^weight. The upper index_bits of a fraction of 23 bits
-// choose the row, the others are xl.
+// sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, with one = 2^weight. The upper index_bits of a fraction of 23
+// bits choose the row, the others are xl.
 struct Interpolator {
   int index_bits, a0, a1, weight;
   bool adds_c1, adds_c2;

@@ -1,5 +1,6 @@
-// The special-function unit: reductions of arguments, edges, and the interpolator between them. constexpr, so that kernels of
-// a GPU run it beside the unit itself; the coefficients are a parameter because those of the host are not there.
+// The special-function unit: reductions of arguments, edges, and the interpolator between them. constexpr, so that
+// kernels of a GPU run it beside the unit itself; the coefficients are a parameter because those of the host are not
+// there.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,10 @@ struct SfuArgument {
 
  private:
   constexpr SfuArgument(bool sign, std::uint32_t a, bool ftz) noexcept
-      : negative(sign), is_small(a < 0x00800000u), is_zero(a == 0 || (ftz && is_small)), is_inf(a == 0x7F800000u),
+      : negative(sign),
+        is_small(a < 0x00800000u),
+        is_zero(a == 0 || (ftz && is_small)),
+        is_inf(a == 0x7F800000u),
         is_nan(a > 0x7F800000u) {
     exponent = static_cast<int>(a >> 23) - 127;
     if (is_small && !is_zero) {
@@ -35,7 +39,9 @@ struct SfuArgument {
 };
 
 constexpr float signed_zero(bool negative) noexcept { return negative ? -0.0f : 0.0f; }
-constexpr float signed_inf(bool negative) noexcept { return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u); }
+constexpr float signed_inf(bool negative) noexcept {
+  return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u);
+}
 constexpr bool is_negative_float(float x) noexcept { return std::bit_cast<std::uint32_t>(x) >> 31 != 0; }
 constexpr float flushed(float x, bool ftz) noexcept {
   return ftz && SfuArgument(x, false).is_small ? signed_zero(is_negative_float(x)) : x;

@@ -1,5 +1,5 @@
-// Functions exactly as an NVIDIA GPU computes them: those of its special-function unit (PTX: ex2.approx, rcp.approx, ..) and
-// those of CUDA's library that are built on them. The same bits on every machine; a NaN is always 0x7FFFFFFF.
+// Functions exactly as an NVIDIA GPU computes them: those of its special-function unit (PTX: ex2.approx, rcp.approx,
+// ..) and those of CUDA's library that are built on them. The same bits on every machine; a NaN is always 0x7FFFFFFF.
 //
 //   const float e = cuda_expf(1.0F), half = sfu_rcp(2.0F);  // 2.7182817, 0.5
 #pragma once
