@@ -148,9 +148,11 @@ class Batches:
     def __init__(self, tokens, o):
         self.tokens, self.o = tokens, o
         windows = (len(tokens) - 1) // o.context
+        if windows < 50:
+            raise SystemExit(f"record.py: {o.tokens} has {len(tokens)} tokens; {50 * o.context + 1} are the least with a context of {o.context}")
         self.held = np.arange(windows - windows // 50, windows)
         rng, need = np.random.default_rng(o.seed), o.steps * o.batch
-        order = [rng.permutation(windows - len(self.held)) for _ in range(-(-need // max(1, windows - len(self.held))))]
+        order = [rng.permutation(windows - len(self.held)) for _ in range(-(-need // (windows - len(self.held))))]
         self.order = np.concatenate(order)
 
     def take(self, windows):

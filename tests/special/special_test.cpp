@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "support/float_environments.hpp"
 #include "support/inputs.hpp"
 
 namespace {
@@ -152,4 +153,14 @@ TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
   CHECK(word(narrow::cuda_tanhf(-0.0f)) == 0x80000000u);
   CHECK(narrow::cuda_tanhf(-inf) == -1);
   CHECK(narrow::cuda_erff(-inf) == -1);
+}
+
+TEST_CASE("special: no function notices the caller's rounding mode or flush to zero") {
+  test::check_environments("special", [](test::Digest& digest) {
+    for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, Function(sfu_sin), Function(sfu_cos),
+                             Function(narrow::cuda_expf), Function(narrow::cuda_logf), Function(narrow::cuda_tanhf),
+                             Function(narrow::cuda_erff)})
+      for (std::uint32_t i = 0; i < 20'000; ++i)
+        digest.add(f(std::bit_cast<float>(static_cast<std::uint32_t>(test::mix(i)))));
+  });
 }

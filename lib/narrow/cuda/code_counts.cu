@@ -78,9 +78,8 @@ __global__ void __launch_bounds__(counting_threads)
 constexpr int threads = 256;
 
 // A thread has one code.
-template <class Read>
 __global__ void __launch_bounds__(threads)
-    tally_counts(CodeCounts* counts, std::size_t count, Read read, const __grid_constant__ Targets<at_once> to,
+    tally_counts(CodeCounts* counts, std::size_t count, ReadCodes read, const __grid_constant__ Targets<at_once> to,
                  bool is_last, DeviceHistogram* histogram, DeviceStatistics* out) {
   __shared__ DeviceStatistics block[at_once];
   if (threadIdx.x < at_once) block[threadIdx.x] = {}, block[threadIdx.x].count = blockIdx.x == 0 ? count : 0;
@@ -136,14 +135,11 @@ bool tally_by_counts(const std::uint16_t* codes, const Format& f, std::size_t co
       reinterpret_cast<const Eight*>(codes), count / 8, count % 8, 1u << f.mantissa_bits,
       static_cast<unsigned>(f.max_magnitude()), &counts);
   require_launch("counting codes");
-  const auto run = [&](const auto& read) {
-    in_groups(formats, histogram, out, [&](const Targets<at_once>& to, auto* h, auto* s, bool is_last) {
-      tally_counts<<<65536 / threads, threads, 0, stream>>>(&counts, count, read, to, is_last, h, s);
-      require_launch("statistics of codes");
-    });
-  };
-  if (f == "bf16"_fmt) run(ReadBf16{});
-  else run(ReadCodes{decode_lane(f)});
+  const ReadCodes read{decode_lane(f)};
+  in_groups(formats, histogram, out, [&](const Targets<at_once>& to, auto* h, auto* s, bool is_last) {
+    tally_counts<<<65536 / threads, threads, 0, stream>>>(&counts, count, read, to, is_last, h, s);
+    require_launch("statistics of codes");
+  });
   return true;
 }
 

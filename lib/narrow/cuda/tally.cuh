@@ -19,9 +19,6 @@ struct ReadCodes {
   DecodeLane lane;
   __device__ float operator()(unsigned code) const { return lane(code); }
 };
-struct ReadBf16 {
-  __device__ float operator()(unsigned code) const { return __uint_as_float(code << 16); }
-};
 
 // ---- statistics of some formats
 
