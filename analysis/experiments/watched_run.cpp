@@ -8,6 +8,7 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings/gradients.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
 #include "narrow/format/find_format.hpp"
 
 namespace analysis::of_watched_run {
@@ -273,10 +274,31 @@ struct Data {
   std::vector<std::string> notes;
 };
 
+const std::vector<WatchedFormat> usual_formats = {{"fp16", "fp16"_fmt}, {"e4m3", "e4m3"_fmt}, {"e5m2", "e5m2"_fmt}};
+
+// Where no format was watched, as the binades tell.
+void count_usual_formats(WatchedTensor& t) {
+  for (const WatchedFormat& f : usual_formats) {
+    const HistogramShares s = shares_from_histogram(t.histogram(), {f.format, {}});
+    t.formats.push_back({s.underflow.lower, s.subnormal.upper, s.overflow.lower, 0, 0});
+  }
+}
+
 Data read_run(const WatchedRun& run) {
   Data d;
-  d.formats = run.formats();
-  run.for_each_tensor([&](const WatchedTensor& t) { d.summary.add(t); });
+  const bool by_binades = run.formats().empty();
+  d.formats = by_binades ? usual_formats : run.formats();
+  bool is_bounded = false;
+  run.for_each_tensor([&](WatchedTensor& t) {
+    if (by_binades) count_usual_formats(t);
+    is_bounded = is_bounded || !t.has_extremes;
+    d.summary.add(t);
+  });
+  if (by_binades && d.summary.records > 0)
+    d.notes.push_back(
+        "Counted in binades: a value at the first or last place of one may be on the other side of a limit.");
+  if (is_bounded)
+    d.notes.push_back("The run recorded no largest values: the end of the binade stands for the largest of a tensor.");
   if (run.has_scaler()) d.scaler = run.scale_log();
   d.losses = run.losses();
   d.source = file_text(run.folder()) + (run.model().empty() ? "" : ", a run of " + run.model());
@@ -285,16 +307,10 @@ Data read_run(const WatchedRun& run) {
 
 Data made_run() {
   Data d;
-  d.formats = {{"fp16", "fp16"_fmt}, {"e4m3", "e4m3"_fmt}, {"e5m2", "e5m2"_fmt}};
-  const std::vector<ScaledFormat> asked = {{{d.formats[0].format}}, {{d.formats[1].format}}, {{d.formats[2].format}}};
+  d.formats = usual_formats;
   for (const int step : {0, 50}) {
-    const Values v = made_gradients(128, 128, -12 - step / 10, 1);
-    const HistogramWithShares h = exponent_histogram(v.data, asked);
-    WatchedTensor t{.step = step, .role = "gradient", .name = "made", .dtype = "fp32"};
-    t.count = v.data.size(), t.zero = h.histogram.zero, t.subnormal = h.histogram.subnormal;
-    t.first = ExponentHistogram::min_exponent, t.binades.assign(h.histogram.binades.begin(), h.histogram.binades.end());
-    for (const float x : v.data) t.amax = std::max(t.amax, std::fabs(static_cast<double>(x)));
-    for (const ExactShares& e : h.shares) t.formats.push_back({e.underflow, e.subnormal, e.overflow, 0, 0});
+    WatchedTensor t = made_tensor(step, "made", -12 - step / 10);
+    count_usual_formats(t);
     d.summary.add(t);
   }
   d.source = made_text;

@@ -44,7 +44,8 @@ Parameter real_parameter(std::string name, ByEffort initial, double low, double 
 Parameter choice_parameter(std::string name, std::vector<std::string> choices, std::string help);  // the first is taken
 Parameter text_parameter(std::string name, std::string initial, std::string help);
 Parameter file_parameter(std::string name, std::string help);  // a tensor file; initially empty
-Parameter run_parameter();  // run=DIR, a folder that narrow.torch.watch wrote; initially empty
+Parameter
+run_parameter();  // run=DIR, a folder that narrow.torch.watch wrote, or run=NAME, a recorded one; initially empty
 
 struct Experiment;
 
@@ -60,7 +61,7 @@ class Parameters {
 
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  const std::string& text(std::string_view name) const;  // text, choice, file, folder
+  const std::string& text(std::string_view name) const;  // text, choice, file; of a folder its path
   bool is_given(std::string_view name) const;            // by the user
 
   Effort effort() const { return effort_; }
@@ -78,6 +79,7 @@ class Parameters {
     std::string text;
     double number = 0;
     bool given = false;
+    std::string path = {};  // of a folder: where it is
   };
   const Value& find(std::string_view name) const;
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "analysis/framework/experiment.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"
@@ -113,8 +114,13 @@ Parameter file_parameter(std::string name, std::string help) {
 }
 
 Parameter run_parameter() {
-  return {
-      "run", ParameterKind::folder, {}, 0, 0, {}, "folder that narrow.torch.watch wrote, instead of the recorded run"};
+  return {"run",
+          ParameterKind::folder,
+          {},
+          0,
+          0,
+          {},
+          "folder that narrow.torch.watch wrote, or the name of a run in data/gpt/runs"};
 }
 
 Parameters::Parameters(const Experiment& experiment, const std::vector<std::string>& settings, Effort effort)
@@ -148,6 +154,7 @@ Parameters::Parameters(const Experiment& experiment, const std::vector<std::stri
     const ParameterKind kind = v.declared.kind;
     if (kind == ParameterKind::integer || kind == ParameterKind::real) v.number = checked_number(v.declared, v.text);
     if (kind == ParameterKind::choice) check_choice(v.declared, v.text);
+    if (kind == ParameterKind::folder) v.path = run_folder(v.text);
   }
 }
 
@@ -174,7 +181,7 @@ const std::string& Parameters::text(std::string_view name) const {
   const Value& v = find(name);
   if (v.declared.kind == ParameterKind::integer || v.declared.kind == ParameterKind::real)
     throw std::logic_error(experiment_ + ": no text: " + std::string(name));
-  return v.text;
+  return v.declared.kind == ParameterKind::folder ? v.path : v.text;
 }
 
 bool Parameters::is_given(std::string_view name) const { return find(name).given; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "analysis/recordings/recorded_runs.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/tensor/tensor_statistics.hpp"
 #include "narrow/tensor/watched_counts.hpp"
@@ -82,19 +83,15 @@ Gradients from_run(const WatchedRun& run) {
   if (last.tensors().empty()) throw Error("run=" + quote(run.folder()) + ": no gradients were watched");
   Gradients g;
   std::size_t in_fp16 = 0;
+  bool is_bounded = false;
   for (const WatchedTensor& t : last.tensors()) {
-    const int k = std::ilogb(t.scale);
-    if (std::isnan(t.unscaled(1)) || std::ldexp(1.0, k) != t.scale)
-      throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) + " was multiplied by " +
-                  significant_text(t.scale, 6) + ", which is no power of two: its binades cannot be divided by it");
-    const auto unscaled = times_power_of_two(t.histogram(), -k);
-    if (!unscaled)
-      throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) +
-                  " has subnormals of FP32 and a loss scale below 1: their binades are not known");
     in_fp16 += t.dtype == "fp16" ? 1 : 0;
-    g.add({t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.unscaled(t.amax),
-           *unscaled});
+    is_bounded = is_bounded || !t.has_extremes;
+    const ExponentHistogram h = unscaled_histogram(run, t);
+    g.add({t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.unscaled(t.amax), h});
   }
+  if (is_bounded)
+    g.notes.push_back("The run recorded no largest values: the end of the binade stands for the largest of a tensor.");
   g.scaled_by = power_text(last.tensors().front().scale);
   g.what = file_text(run.folder()) + " at step " + std::to_string(last.tensors().front().step);
   if (in_fp16 > 0)

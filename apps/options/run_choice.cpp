@@ -81,6 +81,10 @@ ChosenRun open_run(const std::string& folder, const TensorOptions& options) {
         (steps.size() > 1 ? " (--tensors '@" + std::to_string(steps.front()) + "$' takes another, . all)" : "") + "\n";
   }
   chosen.about += about_scales(chosen.tensors);
+  if (std::ranges::any_of(chosen.tensors, [](const narrow::WatchedTensor& t) { return !t.has_signs; }))
+    chosen.about += "signs were not recorded: counts of both signs are under positive\n";
+  if (std::ranges::any_of(chosen.tensors, [](const narrow::WatchedTensor& t) { return !t.has_extremes; }))
+    chosen.about += "largest and smallest values were not recorded: they are given as the ends of their binades\n";
   return chosen;
 }
 

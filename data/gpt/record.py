@@ -24,6 +24,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+RATE = 6e-4
 VOCABULARY = 23_040  # 23,000 and what makes it a multiple of 128
 SCALERS = {"fp16-amp": 2.0**16, "fp16-amp-2^4": 2.0**4, "fp16-amp-2^30": 2.0**30}
 
@@ -170,7 +171,8 @@ def loss_of(model, ids, context):
 
 
 def train(name, tokens, o):
-    folder = o.output / (name + (f"-{o.remedy}" if o.remedy != "none" else "") + (f"-seed{o.seed}" if o.seed != 1 else ""))
+    marks = [f"rate{o.rate:g}"] * (o.rate != RATE) + [o.remedy] * (o.remedy != "none") + [f"seed{o.seed}"] * (o.seed != 1)
+    folder = o.output / "-".join([name, *marks])
     if (folder / "run.json").exists() and "held_out_loss" in (folder / "run.json").read_text():
         print(f"{name}: {folder} is there already", flush=True)
         return
@@ -184,12 +186,12 @@ def train(name, tokens, o):
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), o.rate, betas=(0.9, 0.95), weight_decay=0.1, fused=o.device == "cuda")
     context, scaler = prepare(name, model, optimizer, o.device)
-    warm = max(1, o.steps // 10)
-    rate = lambda n: min(1.0, (n + 1) / warm) * (0.55 + 0.45 * math.cos(math.pi * max(0, n - warm) / max(1, o.steps - warm)))
+    warm = max(1, o.schedule // 10)  # a run that ends earlier has the rates of the others
+    rate = lambda n: min(1.0, (n + 1) / warm) * (0.55 + 0.45 * math.cos(math.pi * max(0, n - warm) / max(1, o.schedule - warm)))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     batches = Batches(tokens, o)
     watched = np.unique(np.geomspace(1, o.steps, o.watched).astype(int)) - 1
-    watch = narrow.torch.watch(model, optimizer, scaler, every=watched, formats=o.formats.split(","), to=folder)
+    watch = narrow.torch.watch(model, optimizer, scaler, every=watched, formats=(), signs=False, to=folder)
     losses, norms, marks, peak = [], [], [time.perf_counter()], 0
     # After watch's own hook: what is recorded is not clipped.
     optimizer.register_step_pre_hook(lambda *_: norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).detach()))
@@ -259,11 +261,10 @@ def main():
     parser.add_argument("--tokens", required=True)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     for word, value in (("steps", 600), ("batch", 50), ("parts", 1), ("layers", 12), ("width", 768), ("heads", 12), ("context", 1024),
-                        ("seed", 1), ("watched", 30)):  # fmt: skip
+                        ("seed", 1), ("watched", 30), ("schedule", 600)):  # fmt: skip
         parser.add_argument(f"--{word}", type=int, default=value)
-    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--remedy", choices=["none", "qk_norm", "soft_cap", "small_q"], default="none")
-    parser.add_argument("--formats", default="fp16,e4m3,e5m2")
     parser.add_argument("--device", default="cuda")
     o = parser.parse_args()
     tokens = np.load(o.tokens, mmap_mode="r")

@@ -1,6 +1,8 @@
 // Casts, statistics, histograms and block formats on arrays. Every function that computes lets other threads run.
 #include <nanobind/stl/pair.h>
 
+#include <charconv>
+
 #include "bindings.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/scale/block_scale.hpp"
@@ -260,6 +262,14 @@ void add_array(Tally& tally, const InArray& x) {
   tally.add(read<float>(x));
 }
 
+// The double with the fewest digits that is nearest to this float.
+double shortest(float x) {
+  char text[32];
+  double y = x;
+  if (std::isfinite(x)) std::from_chars(text, std::to_chars(text, std::end(text), x).ptr, y);
+  return y;
+}
+
 }  // namespace
 
 Tally::Tally(const std::vector<Plan>& formats) : plans(formats) {
@@ -279,20 +289,29 @@ void Tally::add(const ExponentHistogram& binades, const Statistics& next) {
   statistics.merge(next);
 }
 
-std::string Tally::json() const {
+std::string Tally::json(bool signs, bool formats) const {
   const auto figure = [](double x) { return std::isnan(x) ? app::Json() : app::json_number(x); };
   const InputStatistics& in = statistics.input;
   app::Json line = app::Json::object();
   line["count"] = in.count;
-  const auto add = [&](const char* name, const SignCounts& n) { line[name] = {n.negative, n.positive}; };
+  const auto add = [&](const char* name, const SignCounts& n) {
+    line[name] = signs ? app::Json{n.negative, n.positive} : app::Json(n.total());
+  };
   add("zero", histogram.zero), add("subnormal", histogram.subnormal), add("inf", histogram.inf);
   add("nan", histogram.nan);
-  const Binades b(histogram);
-  line["first"] = b.negative.empty() ? 0 : b.first, line["negative"] = b.negative, line["positive"] = b.positive;
-  line["amax"] = figure(in.finite() == 0 ? NAN : in.amax);
-  line["min_nonzero"] = figure(in.min_nonzero == 0 ? NAN : in.min_nonzero);
+  Binades b(histogram);
+  line["first"] = b.negative.empty() ? 0 : b.first;
+  if (signs) line["negative"] = b.negative, line["positive"] = b.positive;
+  else {
+    for (std::size_t i = 0; i < b.negative.size(); ++i) b.positive[i] += b.negative[i];
+    line["binades"] = b.positive;
+  }
+  // Where bytes count, floats by as many digits as tell them from other floats.
+  const auto extreme = [&](double x) { return figure(signs ? x : shortest(static_cast<float>(x))); };
+  line["amax"] = extreme(in.finite() == 0 ? NAN : in.amax);
+  line["min_nonzero"] = extreme(in.min_nonzero == 0 ? NAN : in.min_nonzero);
   line["formats"] = app::Json::array();
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  for (std::size_t i = 0; i < plans.size() && formats; ++i) {
     const FormatStatistics& f = statistics.formats[i];
     line["formats"].push_back({{"format", plans[i].chosen.name},
                                {"underflow", f.underflow},
@@ -344,7 +363,7 @@ void bind_arrays(nb::module_& m) {
       .def(nb::init<const std::vector<Plan>&>())
       .def(nb::init<const Tally&>())
       .def("add", &add_array)
-      .def("json", &Tally::json)
+      .def("json", &Tally::json, nb::arg("signs") = true, nb::arg("formats") = true)
       .def_prop_ro("amax", [](const Tally& t) { return t.statistics.input.amax; });
   m.def("is_block_format", [](const std::string& name) { return is_block_format_name(name); });
   m.def("quantise", &quantise_array);

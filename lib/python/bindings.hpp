@@ -85,7 +85,8 @@ struct Tally {
   explicit Tally(const std::vector<Plan>& formats);
   void add(std::span<const float> data);
   void add(const ExponentHistogram& binades, const Statistics& next);
-  std::string json() const;  // what a line of a run folder says of its tensor
+  // What a line of a run folder says of its tensor. Without signs: binades of magnitudes.
+  std::string json(bool signs = true, bool formats = true) const;
 
   std::vector<Plan> plans;
   std::shared_ptr<const StatisticsPass> pass;

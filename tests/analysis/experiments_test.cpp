@@ -12,6 +12,8 @@
 using namespace analysis;
 using narrow::report::Cell;
 using narrow::report::Table;
+using test::number;
+using test::table_of;
 
 namespace {
 
@@ -20,7 +22,8 @@ struct Small {
   std::vector<std::string> settings;
 };
 const std::vector<Small>& small_runs() {
-  static const std::vector<Small> runs = {{"watched_run", {}},
+  static const std::vector<Small> runs = {{"large_run", {}},
+                                          {"watched_run", {}},
                                           {"gradient_underflow", {}},
                                           {"loss_scaling", {"steps=20"}},
                                           {"attention_overflow", {"longest=128", "trials=1"}},
@@ -31,19 +34,6 @@ const std::vector<Small>& small_runs() {
                                           {"stochastic_rounding", {"runs=40", "steps=400", "samples=40000"}},
                                           {"operation_policy", {}}};
   return runs;
-}
-
-const Table& table_of(const Outcome& o, std::string_view name) {
-  for (const Table& t : o.tables)
-    if (t.name == name) return t;
-  FAIL("no table " << name);
-  return o.tables[0];
-}
-
-double number(const Cell& c) {
-  if (std::holds_alternative<std::monostate>(c)) return std::nan("");
-  if (const auto* i = std::get_if<std::int64_t>(&c)) return static_cast<double>(*i);
-  return std::get<double>(c);
 }
 
 std::size_t column_of(const Table& t, std::string_view name) {

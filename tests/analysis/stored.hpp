@@ -1,6 +1,9 @@
 // Tensors of a test as a .safetensors file, and an experiment run on them.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -55,6 +58,20 @@ inline analysis::Outcome run_experiment(const std::string& name, const std::vect
   const analysis::Experiment& e = analysis::require_experiment(name);
   analysis::Progress nobody;
   return analysis::run_experiment(e, analysis::Parameters(e, settings, analysis::Effort::fast), nobody);
+}
+
+inline const narrow::report::Table& table_of(const analysis::Outcome& o, std::string_view name) {
+  for (const narrow::report::Table& t : o.tables)
+    if (t.name == name) return t;
+  FAIL("no table " << name);
+  return o.tables[0];
+}
+
+// NaN where there is none.
+inline double number(const narrow::report::Cell& c) {
+  if (std::holds_alternative<std::monostate>(c)) return std::nan("");
+  if (const auto* i = std::get_if<std::int64_t>(&c)) return static_cast<double>(*i);
+  return std::get<double>(c);
 }
 
 // Every cell as the CSV has it.

@@ -52,10 +52,12 @@ TEST_CASE("analysis: watched_run names NaN and Inf and says what it cannot tell"
   CHECK(finding_of({}) ==
         "The folder has 0 tensors: no step was watched to its end, and what formats did cannot be told.");
   const Folder folder;
-  test::write_run(folder, test::watched_line({0, "gradient", "w", {1}}, {}), "", "",
+  test::write_run(folder, test::watched_line({0, "gradient", "w", {1, 1e6f, 0x1p-20f, 1e-9f}}, {}), "", "",
                   R"({"narrow_run": 1, "formats": []})");
-  CHECK(test::run_experiment("watched_run", {"run=" + folder.path()}).finding ==
-        "No format was watched at step 0, so that what one loses cannot be told.");
+  const Outcome by_binades = test::run_experiment("watched_run", {"run=" + folder.path()});
+  CHECK(
+      has(by_binades.finding, "fp16 turns 25 % into zero and 25 % into subnormals and 25 % overflow, e4m3 turns 50 %"));
+  CHECK(has(by_binades.notes.at(0), "Counted in binades"));
   CHECK(has(outcome_of({{0, "gradient", "w", {1}}}, "watched_run", scales).finding,
             "; the loss scaler skipped 1 of 2 steps."));
 }

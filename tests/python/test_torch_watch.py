@@ -422,7 +422,7 @@ def test_refusals(tmp_path):
     (tmp_path / "other" / "run.json").write_text("{}")
     narrow.torch.watch(model, optimizer, to=tmp_path / "run").close()
     for words, sentence in [
-        ({"formats": ["fp17"]}, "fp17"), ({"formats": []}, "formats: "),
+        ({"formats": ["fp17"]}, "fp17"),
         ({"formats": ["mxfp8_e4m3"]}, "without blocks"), ({"formats": None}, "format"), ({"every": 0}, "every: 0"),
         ({"every": 2.5}, "every: 2.5"), ({"every": [1, -2]}, "every: -2"), ({"every": []}, "every: no step"), ({"every": "all"}, "every: 'all'"),
         ({"step": -1}, "step: -1"), ({"include": "nowhere"}, "include: 'nowhere' is found in no name"),
@@ -650,6 +650,37 @@ def test_chosen_steps_and_packed_logs(tmp_path, program):
     assert program("stats", tmp_path / "run", "--json") == before
     with pytest.raises(ValueError, match="gunzip"):
         narrow.torch.watch(model, optimizer, every=steps, to=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("where", ["host", "device", "gpu"])
+def test_binades_alone(tmp_path, program, request, where):
+    """Without signs and formats a record has the same counts, largest and smallest values."""
+    if where == "device":
+        request.getfixturevalue("memory")
+    if where == "gpu" and not HAS_GPU:
+        pytest.skip("no GPU, or a build without CUDA")
+    for folder, words in (("whole", {}), ("small", {"formats": (), "signs": False, "tensorboard": Writer()})):
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(3, 300), nn.ReLU(), nn.Linear(300, 1, bias=False)).to("cuda" if where == "gpu" else "cpu")
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        x = torch.tensor([[1.0, -2e-3, 3e-40], [float("inf"), 1.0, 2.0]], device=next(model.parameters()).device)
+        with narrow.torch.watch(model, optimizer, every=1, to=tmp_path / folder, **words):
+            model(x[:1]).sum().backward()
+            model(x).sum().backward()
+            optimizer.step()
+    whole, small = (lines(tmp_path / folder, "tensors.jsonl") for folder in ("whole", "small"))
+    assert len(whole) == len(small) == 3 * 3 + 2 * 3
+    for a, b in zip(whole, small):
+        assert b["binades"] == [n + p for n, p in zip(a["negative"], a["positive"])] and b["first"] == a["first"]
+        assert all(b[key] == sum(a[key]) for key in ("zero", "subnormal", "inf", "nan"))
+        for key in ("amax", "min_nonzero"):
+            assert (b[key] is None) == (a[key] is None) and (b[key] is None or np.float32(b[key]) == np.float32(a[key]))
+        assert b["count"] == a["count"] and b["formats"] == [] and "negative" not in b
+    assert {row["inf"] for row in small} != {0}
+    said = [program("histogram", tmp_path / folder, "--json") for folder in ("whole", "small")]
+    assert [[(r["tensor"], r["exponent"], r["negative"] + r["positive"]) for r in rows] for rows in said][0] == [
+        (r["tensor"], r["exponent"], r["positive"]) for r in said[1]
+    ]
 
 
 def test_losses(tmp_path):

@@ -82,6 +82,40 @@ TEST_CASE("tensor: a record of a watched run is what its line says") {
   CHECK(read_all(second.path())[0].formats[1].mse == t.formats[1].mse);
 }
 
+TEST_CASE("tensor: a record may have binades without signs, and no largest value") {
+  const std::string head = R"({"step": 3, "role": "gradient", "name": "w", "dtype": "fp32", "count": 6, )";
+  const std::string counts = R"("zero": 1, "subnormal": 0, "inf": 1, "nan": 0, "first": -2, "binades": [0, 3, 1, 0])";
+  const auto first_of = [&](const std::string& rest) {
+    const Folder folder;
+    write_run(folder, head + rest + R"(, "formats": []})" + "\n", "", "", R"({"narrow_run": 1, "formats": []})");
+    return read_all(folder.path()).at(0);
+  };
+  const WatchedTensor t = first_of(counts + R"(, "amax": 1.1, "min_nonzero": 0.5)");
+  CHECK_FALSE(t.has_signs);
+  CHECK(t.has_extremes);
+  CHECK(t.histogram().zero.total() == 1);
+  CHECK(t.histogram().inf.total() == 1);
+  CHECK(t.histogram().binade(-1).total() == 3);
+  CHECK(t.amax == static_cast<double>(1.1f));  // as many digits as tell a float from others
+  const WatchedTensor bounded = first_of(counts);
+  CHECK_FALSE(bounded.has_extremes);
+  CHECK(bounded.amax == 0x1.fffffep0);
+  CHECK(bounded.min_nonzero == 0.5);
+  const WatchedTensor tiny = first_of(R"("zero": 0, "subnormal": 6, "inf": 0, "nan": 0, "first": 0, "binades": [])");
+  CHECK(tiny.amax == static_cast<double>(std::nextafter(0x1p-126f, 0.0f)));
+  CHECK(tiny.min_nonzero == static_cast<double>(std::numeric_limits<float>::denorm_min()));
+  const WatchedTensor none = first_of(R"("zero": 6, "subnormal": 0, "inf": 0, "nan": 0, "first": 0, "binades": [])");
+  CHECK(none.amax == 0);
+  CHECK(none.min_nonzero == 0);
+  const auto refused = [&](const std::string& before, const std::string& after) {
+    return test::error_of([&] { first_of(with(counts, before, after)); });
+  };
+  CHECK(contains(refused("[0, 3, 1, 0]", "[0, 3, 2, 0]"), "its counts add up to 7, not to 6"));
+  CHECK(contains(refused("[0, 3, 1, 0]", "[0, 3, -1, 0]"), "binades is -1; it is to be an integer"));
+  CHECK(contains(refused("\"zero\": 1", "\"zero\": [0, 1]"), "zero is a list of 2; it is to be an integer"));
+  CHECK(contains(refused("[0, 3, 1, 0]", "[0, 3, 1, 0], \"amax\": 1"), "there is no \"min_nonzero\""));
+}
+
 TEST_CASE("tensor: a line of a watched run that has no end yet is left out, and nothing else") {
   const Folder folder;
   for (const std::size_t cut : {std::size_t{1}, line_by_hand.size() / 2, line_by_hand.size() - 1}) {

@@ -68,7 +68,8 @@ class Object {
     if (!at(key).is_array()) refuse(key, at(key), "a list");
     return at(key);
   }
-  SignCounts signs(const char* key) const {
+  SignCounts signs(const char* key, bool has_signs) const {
+    if (!has_signs) return {0, integer(key, most_values)};
     const Json& pair = list(key);
     if (pair.size() != 2) refuse(key, pair, "[negative, positive]");
     return {integer(key, pair[0], most_values), integer(key, pair[1], most_values)};
@@ -96,7 +97,9 @@ WatchedCounts counts_of(const Object& in, std::uint64_t count) {
 }
 
 void read_binades(const Object& in, WatchedTensor& t) {
-  const Json &negative = in.list("negative"), &positive = in.list("positive"), &first = in.at("first");
+  const bool one = !t.has_signs;
+  const Json &negative = in.list(one ? "binades" : "negative"), &positive = in.list(one ? "binades" : "positive"),
+             &first = in.at("first");
   constexpr int low = ExponentHistogram::min_exponent, high = ExponentHistogram::max_exponent;
   if (negative.size() != positive.size())
     in.fail("negative has " + std::to_string(negative.size()) + " binades and positive " +
@@ -110,12 +113,25 @@ void read_binades(const Object& in, WatchedTensor& t) {
             " on are not within " + std::to_string(low) + " to " + std::to_string(high) + ", those of FP32");
   t.first = static_cast<int>(at);
   for (std::size_t k = 0; k < negative.size(); ++k)
-    t.binades.push_back(
-        {in.integer("negative", negative[k], most_values), in.integer("positive", positive[k], most_values)});
+    t.binades.push_back({one ? 0 : in.integer("negative", negative[k], most_values),
+                         in.integer(one ? "binades" : "positive", positive[k], most_values)});
 }
 
-// The extremes are null just where there is nothing that they could be of.
+// The extremes are null just where there is nothing that they could be of. Where they were not recorded, the ends of
+// the binades are known.
 void check_extremes(const Object& in, WatchedTensor& t) {
+  if (!in.has("amax") && !in.has("min_nonzero")) {
+    t.has_extremes = false;
+    const auto is_filled = [](const SignCounts& c) { return c.total() > 0; };
+    const auto low = std::ranges::find_if(t.binades, is_filled);
+    if (t.subnormal.total() > 0) t.min_nonzero = 0x1p-149, t.amax = 0x1.fffffcp-127;
+    if (low == t.binades.end()) return;
+    if (t.subnormal.total() == 0) t.min_nonzero = std::ldexp(1.0, t.first + static_cast<int>(low - t.binades.begin()));
+    int top = t.first + static_cast<int>(t.binades.size()) - 1;
+    for (auto high = t.binades.rbegin(); !is_filled(*high); ++high) --top;
+    t.amax = std::ldexp(0x1.fffffep0, top);
+    return;
+  }
   t.amax = in.number("amax"), t.min_nonzero = in.number("min_nonzero");
   const std::uint64_t nonzero = t.finite() - t.zero.total();
   if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0 || t.amax > 0x1.fffffep+127)
@@ -123,8 +139,9 @@ void check_extremes(const Object& in, WatchedTensor& t) {
   if (std::isnan(t.min_nonzero) != (nonzero == 0) || t.min_nonzero <= 0 || t.min_nonzero > t.amax)
     in.refuse("min_nonzero", in.at("min_nonzero"),
               nonzero == 0 ? "null: no value is finite and not zero" : "above 0 and at most amax");
-  if (t.finite() == 0) t.amax = 0;
-  if (nonzero == 0) t.min_nonzero = 0;
+  // Where bytes count the file has no more digits than tell a float from others.
+  t.amax = t.finite() == 0 ? 0 : static_cast<float>(t.amax);
+  t.min_nonzero = nonzero == 0 ? 0 : static_cast<float>(t.min_nonzero);
 }
 
 WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& formats, const std::string& where) {
@@ -135,7 +152,9 @@ WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& form
     in.refuse("role", in.at("role"), "one of " + list);
   }
   t.count = in.integer("count", most_values);
-  t.zero = in.signs("zero"), t.subnormal = in.signs("subnormal"), t.inf = in.signs("inf"), t.nan = in.signs("nan");
+  t.has_signs = !in.has("binades");
+  t.zero = in.signs("zero", t.has_signs), t.subnormal = in.signs("subnormal", t.has_signs);
+  t.inf = in.signs("inf", t.has_signs), t.nan = in.signs("nan", t.has_signs);
   read_binades(in, t);
   std::uint64_t sum = t.zero.total() + t.subnormal.total() + t.inf.total() + t.nan.total();
   for (const SignCounts& c : t.binades) sum += c.total();

@@ -27,10 +27,12 @@ struct WatchedTensor {
   std::string role = {}, name = {}, dtype = {};
   std::size_t occurrence = 1;  // of this role and name in this step: a module may be called twice
   std::uint64_t count = 0;
+  bool has_signs = true;  // else all counts are under `positive`
   SignCounts zero = {}, subnormal = {}, inf = {}, nan = {};
   int first = 0;
   std::vector<SignCounts> binades = {};  // of first, first + 1, ..
   double amax = 0, min_nonzero = 0;      // of the finite values; 0 where there is none
+  bool has_extremes = true;              // else these are the ends of the outermost binades
   double scale = 1;
   std::vector<WatchedCounts> formats = {};  // in the order of WatchedRun::formats
 

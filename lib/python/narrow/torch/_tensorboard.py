@@ -35,7 +35,7 @@ class Board:
         for row in record["formats"]:
             lost = (row["underflow"] + row["overflow"]) / max(1, record["count"])
             self.scalar(f"{tag}/lost in {row['format']}", lost, step)
-        counts = [n + p for n, p in zip(record["negative"], record["positive"])]
+        counts = record["binades"] if "binades" in record else [*map(sum, zip(record["negative"], record["positive"]))]
         if not counts:
             return
         low = record["first"]

@@ -57,7 +57,7 @@ class Watch:
     """A run that is watched; see watch(). As a context it closes itself."""
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any, every: Any, formats: Any, to: Any, include: Any,
-                 exclude: Any, tensorboard: Any, resume: bool, step: int | None) -> None:  # fmt: skip
+                 exclude: Any, tensorboard: Any, resume: bool, step: int | None, signs: bool) -> None:  # fmt: skip
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model: a torch.nn.Module is needed, not {type(model).__name__}")
         if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
@@ -76,14 +76,16 @@ class Watch:
         if steps is not None and not steps:
             raise ValueError("every: no step is named")
         words = [formats] if isinstance(formats, str) or not isinstance(formats, Iterable) else list(formats)
-        if not words or any(_narrow.is_block_format(str(word)) for word in words):
-            raise ValueError(f"formats: {formats!r}; right are one or more names of formats without blocks")
+        if any(_narrow.is_block_format(str(word)) for word in words):
+            raise ValueError(f"formats: {formats!r}; right are names of formats without blocks, or none")
         names = list(dict.fromkeys(plan(word).name for word in words))
         self._model = getattr(model, "_orig_mod", model)  # of torch.compile
         self._optimizer, self._every, self._steps = optimizer, every, steps
         self._scaler: Any = scaler
+        self._signs = bool(signs)
         self._include, self._exclude = _patterns("include", include), _patterns("exclude", exclude)
-        self._tallies = Tallies(names)
+        self._names = names
+        self._tallies = Tallies(names or ["fp16"])  # largest and smallest values come with the counts of a format
         self._check_model()
         about = {"narrow_run": 1, "narrow": _narrow.version(), "model": type(self._model).__name__,
                  "every": every if steps is None else sorted(steps),
@@ -337,7 +339,7 @@ class Watch:
         for key, tally in tallies.items():
             scaled = {"scale": number(scale[0])} if scale and key.role in SCALED else {}
             head = json.dumps({"step": self._step, **key._asdict(), **scaled})
-            line = f"{head[:-1]}, {tally.json()[1:]}"
+            line = f"{head[:-1]}, {tally.json(self._signs, bool(self._names))[1:]}"
             self._folder.append("tensors.jsonl", line)
             if self._board is not None:
                 self._board.tensor(json.loads(line))
@@ -416,7 +418,7 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
           scaler: torch.amp.GradScaler | None = None, every: int | Iterable[int] = 50,
           formats: Sequence[str] = ("fp16", "e4m3", "e5m2"), to: str | os.PathLike[str] = "run/", *,
           include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
-          tensorboard: Any = None, resume: bool = False, step: int | None = None) -> Watch:  # fmt: skip
+          tensorboard: Any = None, resume: bool = False, step: int | None = None, signs: bool = True) -> Watch:  # fmt: skip
     """Records what the tensors of a run look like and what formats would do to them, in a folder that narrow reads.
 
         w = narrow.torch.watch(model, optimizer, to="run/")
@@ -432,7 +434,8 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
     the scores of attention. A step ends with optimizer.step(), with a scaler with scaler.update() (which is called after
     steps that are skipped, too), and with neither when w.end_step() is called. include, exclude: regular expressions,
     searched in names of modules and parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole
-    line; step: the number of the first step, where it is not the next one.
+    line; step: the number of the first step, where it is not the next one. signs=False with formats=() writes binades
+    of magnitudes alone, a third of the bytes; what a format makes of them is then told from the binades.
 
     What is counted: outputs of a module that is called several times in a step (micro-batches) add up. Gradients are
     read when scaler.unscale_() or optimizer.step() begins; those that a scaler multiplied say by how much. FP64 is read
@@ -446,4 +449,4 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
     parameters, gradients, updates and the scale are seen, and it is compiled once more for the steps with hooks.
     Of several processes, one may watch.
     """
-    return Watch(model, optimizer, scaler, every, formats, to, include, exclude, tensorboard, resume, step)
+    return Watch(model, optimizer, scaler, every, formats, to, include, exclude, tensorboard, resume, step, signs)

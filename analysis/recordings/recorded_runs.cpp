@@ -1,0 +1,161 @@
+#include "analysis/recordings/recorded_runs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "analysis/recordings/gradients.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/watched_counts.hpp"
+#include "narrow/text/quote.hpp"
+#include "narrow/text/strict_json.hpp"
+#include "narrow/text/text.hpp"
+
+namespace analysis {
+
+using namespace narrow;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* runs_folder = "gpt/runs";
+constexpr double usual_rate = 6e-4;  // of data/gpt/record.py
+
+// The folders of the first place that has any.
+std::vector<std::string> names_of_runs() {
+  for (const std::string& data : data_folders()) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator at(data + "/" + runs_folder, error), end; !error && at != end; at.increment(error))
+      if (is_watched_run(at->path().string())) names.push_back(at->path().string());
+    std::sort(names.begin(), names.end());
+    if (!names.empty()) return names;
+  }
+  return {};
+}
+
+double number_of(const Json& about, const char* key) {
+  const auto found = about.find(key);
+  return found != about.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+std::int64_t integer_of(const Json& about, const char* key, std::int64_t otherwise) {
+  const double x = number_of(about, key);
+  return std::fabs(x) < 1e15 ? static_cast<std::int64_t>(x) : otherwise;
+}
+std::string text_of(const Json& about, const char* key, const std::string& otherwise) {
+  const auto found = about.find(key);
+  return found != about.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+bool is_number(std::string_view word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Where the first word of a dotted name that is a number ends; 0 where none is.
+std::size_t end_of_number(std::string_view name) {
+  for (std::size_t from = 0; from <= name.size();) {
+    const std::size_t end = std::min(name.find('.', from), name.size());
+    if (is_number(name.substr(from, end - from))) return end;
+    from = end + 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string run_folder(const std::string& given) {
+  std::error_code error;
+  if (given.empty() || given.find('/') != std::string::npos || fs::exists(given, error)) return given;
+  const std::vector<std::string> known = names_of_runs();
+  std::vector<std::string> names;
+  for (const std::string& folder : known) {
+    names.push_back(file_text(folder));
+    if (names.back() == given) return folder;
+  }
+  throw Error("run=" + quote(given) + ": there is no such folder; " + hint(given, {names.begin(), names.end()}) +
+              (names.empty() ? "no run is recorded" : "recorded are " + list_of(names)));
+}
+
+double RecordedRun::final_loss() const {
+  constexpr std::size_t last = 20;
+  const std::size_t n = std::min(last, losses.size());
+  double sum = 0;
+  for (std::size_t i = losses.size() - n; i < losses.size(); ++i) sum += losses[i].loss;
+  return n == 0 || !std::isfinite(sum) ? std::nan("") : sum / static_cast<double>(n);
+}
+
+std::optional<std::int64_t> RecordedRun::first_not_finite() const {
+  for (const WatchedLoss& l : losses)
+    if (!std::isfinite(l.loss)) return l.step;
+  return {};
+}
+
+std::int64_t RecordedRun::skipped() const {
+  return !scaler ? 0 : std::count(scaler->log.found_inf.begin(), scaler->log.found_inf.end(), 1);
+}
+
+RecordedRun recorded_run(const std::string& folder) {
+  const WatchedRun run(folder);
+  const std::string path = run.folder() + "/run.json";
+  const Json about = parse_strict_json<Json>(read_text(path), visible(path));
+  RecordedRun r;
+  r.folder = run.folder(), r.name = file_text(run.folder());
+  r.recipe = text_of(about, "recipe", r.name), r.remedy = text_of(about, "remedy", "none");
+  r.seed = integer_of(about, "seed", 1), r.steps = integer_of(about, "steps", 0);
+  r.tokens_per_step = integer_of(about, "tokens_per_step", 0), r.parameters = integer_of(about, "parameters", 0);
+  r.rate = number_of(about, "rate"), r.tokens_per_second = number_of(about, "tokens_per_second");
+  r.peak_gib = number_of(about, "peak_gib"), r.held_out_loss = number_of(about, "held_out_loss");
+  r.is_emulated = text_of(about, "arithmetic", "") == "emulated";
+  r.has_other_rate = std::isfinite(r.rate) && r.rate != usual_rate;
+  r.losses = run.losses();
+  if (run.has_scaler()) r.scaler = run.scale_log();
+  return r;
+}
+
+std::vector<RecordedRun> recorded_runs() {
+  std::vector<RecordedRun> all;
+  for (const std::string& folder : names_of_runs()) all.push_back(recorded_run(folder));
+  return all;
+}
+
+const RecordedRun* find_run(const std::vector<RecordedRun>& runs, std::string_view name) {
+  for (const RecordedRun& r : runs)
+    if (r.name == name) return &r;
+  return nullptr;
+}
+
+WatchedTensor made_tensor(std::int64_t step, const std::string& name, int centre) {
+  const Values v = made_gradients(128, 128, centre, 1);
+  const ExponentHistogram h = exponent_histogram(v.data);
+  WatchedTensor t{.step = step, .role = "gradient", .name = name, .dtype = "fp32"};
+  t.count = v.data.size(), t.zero = h.zero, t.subnormal = h.subnormal;
+  t.first = ExponentHistogram::min_exponent, t.binades.assign(h.binades.begin(), h.binades.end());
+  for (const float x : v.data) t.amax = std::max(t.amax, std::fabs(static_cast<double>(x)));
+  return t;
+}
+
+std::string layer_of(std::string_view name) {
+  const std::size_t end = end_of_number(name);
+  return std::string(name.substr(0, end > 0 ? end : name.find('.')));
+}
+
+std::string part_of(std::string_view name) {
+  const std::size_t end = end_of_number(name);
+  return std::string(end == 0 || end == name.size() ? name : name.substr(end + 1));
+}
+
+ExponentHistogram unscaled_histogram(const WatchedRun& run, const WatchedTensor& t) {
+  const int k = std::ilogb(t.scale);
+  if (std::isnan(t.unscaled(1)) || std::ldexp(1.0, k) != t.scale)
+    throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) + " was multiplied by " +
+                significant_text(t.scale, 6) + ", which is no power of two: its binades cannot be divided by it");
+  const auto unscaled = times_power_of_two(t.histogram(), -k);
+  if (!unscaled)
+    throw Error("run=" + quote(run.folder()) + ": " + quote(t.label()) +
+                " has subnormals of FP32 and a loss scale below 1: their binades are not known");
+  return *unscaled;
+}
+
+}  // namespace analysis

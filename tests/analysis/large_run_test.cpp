@@ -1,0 +1,135 @@
+// The large runs: folders for which the answer is known, and the recorded ones.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "analysis/recordings/recorded_runs.hpp"
+#include "stored.hpp"
+#include "tensor/watched_folder.hpp"
+
+using namespace analysis;
+using test::Folder;
+using test::has;
+using test::number;
+using test::table_of;
+using test::Watched;
+
+namespace {
+
+std::string losses_of(int steps, double from, double to) {
+  std::string lines;
+  for (int i = 0; i < steps; ++i)
+    lines += "{\"step\": " + std::to_string(i) +
+             ", \"loss\": " + std::to_string(from + (to - from) * i / (steps - 1)) + "}\n";
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("analysis: the layer of a tensor is where its number stands") {
+  const char* const cases[][3] = {{"blocks.7.attention.qkv.weight", "blocks.7", "attention.qkv.weight"},
+                                  {"transformer.h.10.mlp", "transformer.h.10", "mlp"},
+                                  {"head.weight", "head", "head.weight"},
+                                  {"tokens", "tokens", "tokens"},
+                                  {"layers.3", "layers.3", "layers.3"},
+                                  {"0.weight", "0", "weight"},
+                                  {"conv2d.weight", "conv2d", "conv2d.weight"},
+                                  {"", "", ""}};
+  for (const auto& [name, layer, part] : cases) {
+    CAPTURE(name);
+    CHECK(layer_of(name) == layer);
+    CHECK(part_of(name) == part);
+  }
+}
+
+TEST_CASE("analysis: large_run on a run of one's own says what the values give") {
+  const Folder folder;
+  const std::vector<Watched> tensors = {{0, "gradient", "h.0.w", {1, 1e-9f}, 2},
+                                        {0, "gradient", "h.1.w", {1, 1}, 2},
+                                        {7, "gradient", "h.0.w", {2, 2, 1, 1}, 4},
+                                        {7, "gradient", "h.1.w", {2e-9f, 2e-9f, 2e-9f, 1}, 4},
+                                        {7, "activation", "h.1", {1e-9f}}};
+  std::string lines;
+  for (const Watched& w : tensors) lines += test::watched_line(w);
+  test::write_run(folder, lines, "", losses_of(40, 5, 1));
+  const Outcome o = test::run_experiment("large_run", {"run=" + folder.path()});
+  CHECK(o.finding ==
+        "At loss scale 1 FP16 turns 37.5 % of the gradients of step 7 into zero, most in h.1 (75 %), at 2^16, the "
+        "largest without overflow, 0 %.");
+  const narrow::report::Table& runs = table_of(o, "runs");
+  REQUIRE(runs.rows.size() == 1);
+  CHECK(number(runs.rows[0][2]) == 40);
+  CHECK(number(runs.rows[0][3]) == doctest::Approx(1 + 4.0 * 9.5 / 39));
+  CHECK(table_of(o, "layers").rows.size() == 4);
+  CHECK(has(o.plots[0].title, "Losses of 1 recipe"));
+}
+
+TEST_CASE("analysis: large_run says where a run broke, and which gradients FP16 had already lost") {
+  const Folder folder;
+  test::write_run(folder,
+                  test::watched_line({0, "gradient", "w", {1, 2, 0}, 1, "fp16"}) +
+                      test::watched_line({5, "gradient", "w", {NAN, NAN}, 1, "fp16"}),
+                  "", "{\"step\": 0, \"loss\": 2}\n{\"step\": 1, \"loss\": \"nan\"}\n");
+  const Outcome o = test::run_experiment("large_run", {"run=" + folder.path()});
+  CHECK(has(o.finding, "At loss scale 1 FP16 turns none of the gradients of step 0 that FP16 had left into zero"));
+  CHECK(has(o.finding, "; the loss becomes Inf or NaN in "));
+  CHECK(has(o.finding, " (step 1)."));
+  bool said = false;
+  for (const std::string& note : o.notes) said = said || has(note, "From the watched step 5 on no gradient is finite");
+  CHECK(said);
+  test::write_run(folder, test::watched_line({5, "gradient", "w", {NAN, 0}}));
+  CHECK(has(test::error_of([&] { test::run_experiment("large_run", {"run=" + folder.path()}); }),
+            ": no gradient is finite and not zero"));
+  test::write_run(folder, test::watched_line({5, "gradient", "w", {1}, 3}));
+  CHECK(has(test::error_of([&] { test::run_experiment("large_run", {"run=" + folder.path()}); }),
+            "which is no power of two"));
+}
+
+TEST_CASE("analysis: a run has a name, or is a folder") {
+  CHECK(run_folder("").empty());
+  CHECK(run_folder("/no/where") == "/no/where");  // whoever opens it says so
+  const std::string found = run_folder("bf16-amp");
+  CHECK(found.ends_with("/gpt/runs/bf16-amp"));
+  const std::string said = test::error_of([] { run_folder("bf16-anp"); });
+  CHECK(has(said, "run='bf16-anp': there is no such folder; did you mean 'bf16-amp'?"));
+  CHECK(has(test::run_experiment("gradient_underflow", {"run=bf16-amp"}).finding, "FP16 turns "));
+}
+
+TEST_CASE("analysis: every recorded run is whole and small") {
+  const std::vector<RecordedRun> runs = recorded_runs();
+  REQUIRE(runs.size() >= 8);
+  std::uintmax_t bytes = 0;
+  for (const RecordedRun& r : runs) {
+    CAPTURE(r.name);
+    for (const auto& file : std::filesystem::directory_iterator(r.folder)) bytes += file.file_size();
+    CHECK(r.parameters > 120'000'000);
+    CHECK(r.tokens_per_step * r.steps >= (r.recipe == "fp32" || r.recipe == "fp8-scaled-mm" ? 10'000'000 : 30'000'000));
+    CHECK(static_cast<std::int64_t>(r.losses.size()) == r.steps);
+    CHECK(r.scaler.has_value() == (r.recipe.rfind("fp16-amp", 0) == 0 && r.recipe != "fp16-amp-noscale"));
+    CHECK(r.losses[0].loss == doctest::Approx(10.2).epsilon(0.02));  // log 23,040 and what the start adds
+  }
+  CHECK(bytes < 24'000'000);
+}
+
+// FP16 on the GPU against binades recorded in BF16 from the same weights.
+TEST_CASE("analysis: binades predict the zeros that an FP16 run recorded") {
+  const Outcome o = test::run_experiment("large_run", {});
+  CHECK(has(o.finding, "FP16 autocast without a loss scale ends at a loss of 16.79, with PyTorch's scaler"));
+  CHECK(o.plots.size() >= 6);
+  std::size_t compared = 0;
+  for (const auto& row : table_of(o, "check").rows) {
+    if (number(row[1]) != 0) continue;
+    const std::string& run = std::get<std::string>(row[0]);
+    CAPTURE(run);
+    const double recorded = number(row[3]), predicted = number(row[4]);
+    // At 2^4 gradients that underflow on the way down leave more zeros than the last rounding does.
+    // BF16 has some zeros of its own, where sums cancel.
+    constexpr double between_types = 0.02, on_the_way = 0.25, own_zeros = 0.002 /* % */;
+    const double share = run == "fp16-amp-2^4" ? on_the_way : between_types;
+    CHECK(std::fabs(recorded - predicted) <= share * recorded + own_zeros);
+    CHECK(predicted <= recorded * (1 + between_types) + own_zeros);
+    ++compared;
+  }
+  CHECK(compared >= 4);
+}
