@@ -63,7 +63,9 @@ class Part : public Progress {
 Outcome run(const Parameters& parameters, Progress& progress) {
   Study study = open_study(parameters);
   Outcome out;
-  out.data = study.recording ? recorded_text("a byte-level GPT in training; and runs made here") : Source(made_text);
+  out.data = study.recording
+                 ? recorded_text("a byte-level GPT and one of 121 M parameters in training; and runs made here")
+                 : Source(made_text);
   out.evidence = {{Evidence::published, "what devices multiply, by their vendors"}};
   const Claims claims = all_claims();
   std::vector<Judged> judged;
@@ -155,6 +157,8 @@ Study open_study(const Parameters& parameters) {
   Study study;
   study.recording = load_recording();
   study.logs = load_logs();
+  study.large = recorded_runs();
+  std::erase_if(study.large, [](const RecordedRun& r) { return r.losses.empty(); });
   study.gradient = parameters.real("gradient"), study.scale = parameters.real("loss_scale");
   study.steps = static_cast<std::uint64_t>(parameters.integer("steps"));
   study.lm_steps = static_cast<std::uint64_t>(parameters.integer("lm_steps"));

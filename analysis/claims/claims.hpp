@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/framework/experiment.hpp"
-#include "analysis/recordings/inputs.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
 
 namespace analysis {
 
@@ -94,6 +94,7 @@ inline Measurement not_measured_without(std::string_view file) {
 struct Study {
   std::optional<Recording> recording;
   std::vector<TrainingLog> logs;
+  std::vector<RecordedRun> large;                    // a GPT of 121 M parameters
   double gradient = 0, scale = 0;                    // of the exercise
   std::uint64_t steps = 0, lm_steps = 0, seeds = 0;  // of training runs
   Progress* progress = nullptr;

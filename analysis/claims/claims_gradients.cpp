@@ -1,5 +1,6 @@
 // Statements about the gradients of a real model, held against the recorded ones.
 #include <algorithm>
+#include <map>
 
 #include "analysis/claims/claims.hpp"
 #include "analysis/recordings/gradients.hpp"
@@ -19,6 +20,17 @@ std::vector<const RecordedPass*> plain_passes(const Recording& recording) {
 }
 
 namespace {
+
+// Of every watched step of the large run under BF16 autocast, which has FP32's range.
+std::map<std::int64_t, ExponentHistogram> large_gradients(const Study& study, std::string_view role) {
+  std::map<std::int64_t, ExponentHistogram> by_step;
+  const RecordedRun* run = find_run(study.large, "bf16-amp");
+  if (run == nullptr) return by_step;
+  WatchedRun(run->folder).for_each_tensor([&](const WatchedTensor& t) {
+    if (t.role == role) by_step[t.step].merge(t.histogram());
+  });
+  return by_step;
+}
 
 // Share of the values that are not zero in binades [low, high).
 double share_between(const ExponentHistogram& h, int low, int high) {
@@ -42,11 +54,23 @@ Measurement half_is_lost(const Study& study) {
     }
     return share(least) + " to " + share(most);
   };
-  const std::string weights = range("grad", 0), activations = range("actgrad", 0), large = range("actgrad", -8);
+  const std::string weights = range("grad", 0), activations = range("actgrad", 0), many = range("actgrad", -8);
   const std::size_t passes = plain_passes(*study.recording).size();
   if (passes == 0) return not_measured_without("torch/histograms.json");
+  std::string at_size;
+  for (const char* role : {"gradient", "activation_gradient"}) {
+    double least = 1, most = 0;
+    for (const auto& [step, h] : large_gradients(study, role)) {
+      const double zero = shares_of(h, fp16).zero;
+      least = std::min(least, zero), most = std::max(most, zero);
+      ++cases, more_than_half += zero > 0.5;
+    }
+    if (most >= least)
+      at_size +=
+          (at_size.empty() ? "; at 121 M parameters weights " : ", activations ") + share(least) + " to " + share(most);
+  }
   return {"zero of the non-zero gradients, at " + std::to_string(passes) + " steps: weights " + weights +
-              ", activations " + activations + "; with a million tokens a batch activations " + large +
+              ", activations " + activations + "; with a million tokens a batch activations " + many + at_size +
               "; more than half in " + std::to_string(more_than_half) + " of " + std::to_string(cases) + " cases",
           judge_cases(more_than_half, cases)};
 }
@@ -59,10 +83,16 @@ Measurement gradients_lie_in(const Study& study) {
     weights.merge(from_pass(*p, "grad").all), activations.merge(from_pass(*p, "actgrad").all),
         all.merge(from_pass(*p).all);
   const double inside = share_between(all, -27, -19);
+  ExponentHistogram at_size;
+  for (const char* role : {"gradient", "activation_gradient"})
+    for (const auto& [step, h] : large_gradients(study, role)) at_size.merge(h);
+  const bool has_large = at_size.count() > 0;
+  const double there = share_between(at_size, -27, -19);
   return {share(inside) + " of the recorded gradients lie there (weights " + share(share_between(weights, -27, -19)) +
               ", activations " + share(share_between(activations, -27, -19)) + "); log2 of a gradient is " +
-              fixed_text(mean_binade(all), 1) + " in the mean",
-          judge_share(inside)};
+              fixed_text(mean_binade(all), 1) + " in the mean" +
+              (has_large ? "; at 121 M parameters " + share(there) + ", " + fixed_text(mean_binade(at_size), 1) : ""),
+          has_large && judge_share(there) != judge_share(inside) ? Verdict::depends : judge_share(inside)};
 }
 
 // Half the sum of differences between the shifted histogram and that of what FP16 holds of the scaled values: the share
@@ -176,10 +206,17 @@ Measurement bf16_is_safe(const Study& study) {
     return sum / window;
   };
   constexpr double as_good = 0.01;  // of the loss: what another seed changes on such a run
-  return {"at most " + share(zero) +
-              " of the recorded gradients become zero in BF16; GPT's loss without scaling: BF16 " +
-              digits(final(*coarse), 4) + ", FP32 " + digits(final(*wide), 4) + ", FP16 " + digits(final(*lost), 4),
-          judge_parts((zero == 0) + (final(*coarse) < final(*wide) * (1 + as_good)), 2)};
+  std::size_t parts = 2, are_true = (zero == 0) + (final(*coarse) < final(*wide) * (1 + as_good));
+  std::string text =
+      "at most " + share(zero) + " of the recorded gradients become zero in BF16; GPT's loss without scaling: BF16 " +
+      digits(final(*coarse), 4) + ", FP32 " + digits(final(*wide), 4) + ", FP16 " + digits(final(*lost), 4);
+  if (const RecordedRun* large = find_run(study.large, "bf16-amp"), *scaled = find_run(study.large, "fp16-amp");
+      large != nullptr && scaled != nullptr) {
+    ++parts, are_true += large->final_loss() < scaled->final_loss() * (1 + as_good);
+    text += "; at 121 M parameters BF16 without a scale " + digits(large->final_loss(), 4) + ", FP16 with one " +
+            digits(scaled->final_loss(), 4);
+  }
+  return {text, judge_parts(are_true, parts)};
 }
 
 }  // namespace

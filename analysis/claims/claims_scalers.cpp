@@ -178,8 +178,16 @@ Measurement nan_from_underflow(const Study& study) {
     steps += log->loss.size();
     for (std::size_t i = 0; i < log->loss.size(); ++i) bad += !std::isfinite(log->loss[i]) || log->found_inf[i] != 0;
   }
-  return {"two recorded FP16 runs whose gradients underflow (no scale; a scale of 2^-10): Inf or NaN in " +
-              std::to_string(bad) + " of " + std::to_string(steps) + " steps",
+  std::string what = "two recorded FP16 runs whose gradients underflow (no scale; a scale of 2^-10)";
+  for (const char* name : {"fp16-amp-noscale", "fp16-amp-2^4"})
+    if (const RecordedRun* large = find_run(study.large, name)) {
+      steps += large->losses.size();
+      for (const WatchedLoss& l : large->losses) bad += !std::isfinite(l.loss);
+      bad += static_cast<std::size_t>(large->skipped());
+      what += ", " + large->name + " at 121 M parameters (from a loss of " + digits(large->losses.front().loss) +
+              " to " + digits(large->final_loss()) + ")";
+    }
+  return {what + ": Inf or NaN in " + std::to_string(bad) + " of " + std::to_string(steps) + " steps",
           judge_parts(bad > 0, 1)};
 }
 
@@ -207,6 +215,15 @@ Measurement first_steps_skipped(const Study& study) {
       const auto skipped = early_infs(*log);
       text += (text.empty() ? "" : ", ") + power_text(log->init_scale) +
               (log->growth_interval == 20 ? " (interval 20)" : "") + ": " + std::to_string(skipped);
+      ++cases, skipping += skipped > 0;
+    }
+  for (const char* name : {"fp16-amp", "fp16-amp-2^4", "fp16-amp-2^30"})
+    if (const RecordedRun* large = find_run(study.large, name);
+        large != nullptr && large->scaler && large->scaler->log.found_inf.size() >= first_steps) {
+      const GradientLog& log = large->scaler->log;
+      const auto skipped = std::count(log.found_inf.begin(), log.found_inf.begin() + first_steps, 1);
+      text += (text.empty() ? "" : ", ") + power_text(static_cast<double>(log.scale.front())) +
+              " at 121 M parameters: " + std::to_string(skipped);
       ++cases, skipping += skipped > 0;
     }
   if (cases == 0) return not_measured_without("torch/logs.json");
