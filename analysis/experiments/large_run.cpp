@@ -3,82 +3,16 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/experiments/large_gradients.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings/gradients.hpp"
-#include "analysis/recordings/recorded_runs.hpp"
-#include "narrow/format/find_format.hpp"
 
 namespace analysis::of_large_run {
 namespace {
 
-using namespace narrow;
 using enum PlotColour;
 
-constexpr Format fp16 = "fp16"_fmt;
 constexpr const char* usual_reference = "bf16-amp";  // every gradient in it has FP32's range
-constexpr double overflows_from = 65520;             // half a quantum above 65504: the first value that rounds to Inf
-
-// ---- The gradients of one run, without their loss scale, by step and layer
-
-struct Pool {
-  ExponentHistogram h;
-  double amax = 0;
-
-  void add(const ExponentHistogram& other, double largest) { h.merge(other), amax = std::max(amax, largest); }
-};
-
-struct GradientsByStep {
-  std::map<std::int64_t, Pool> steps;
-  std::map<std::int64_t, std::map<std::string, Pool>> layers;
-  std::map<std::int64_t, std::map<std::string, Pool>> parts;
-  std::vector<std::string> order;  // of layers, as the model has them
-  bool in_fp16 = false, is_bounded = false;
-  std::int64_t broke_at = -1;  // the first step from which on no gradient is finite and not zero
-
-  void add(const WatchedTensor& t, const ExponentHistogram& h) {
-    const std::string layer = layer_of(t.name), kind = t.role == "gradient" ? "" : " (activation)";
-    const double amax = t.unscaled(t.amax);
-    steps[t.step].add(h, amax), layers[t.step][layer].add(h, amax);
-    parts[t.step][part_of(t.name) + kind].add(h, amax);
-    if (std::find(order.begin(), order.end(), layer) == order.end()) order.push_back(layer);
-    in_fp16 = in_fp16 || t.dtype == "fp16", is_bounded = is_bounded || !t.has_extremes;
-  }
-  // A run that broke ends with steps that have nothing to count.
-  void drop_empty_end() {
-    while (!steps.empty() && nonzero_count(last().h) == 0) broke_at = last_step(), steps.erase(broke_at);
-  }
-  const Pool& last() const { return steps.rbegin()->second; }
-  std::int64_t last_step() const { return steps.rbegin()->first; }
-};
-
-// blocks.2 before blocks.10.
-bool is_before(const std::string& a, const std::string& b) {
-  const std::string head = a.substr(0, a.rfind('.') + 1);
-  return !head.empty() && head == b.substr(0, b.rfind('.') + 1) && a.size() != b.size() ? a.size() < b.size() : a < b;
-}
-
-GradientsByStep gradients_of(const std::string& folder) {
-  GradientsByStep g;
-  const WatchedRun run(folder);
-  run.for_each_tensor([&](const WatchedTensor& t) {
-    if (t.is_gradient()) g.add(t, unscaled_histogram(run, t));
-  });
-  std::sort(g.order.begin(), g.order.end(), is_before);
-  g.drop_empty_end();
-  return g;
-}
-
-GradientsByStep made_gradients_by_step() {
-  GradientsByStep g;
-  for (const int step : {0, 50})
-    for (const int layer : {0, 1}) {
-      const WatchedTensor t = made_tensor(step, "blocks." + std::to_string(layer) + ".weight", -14 - layer - step / 10);
-      g.add(t, t.histogram());
-    }
-  return g;
-}
-
-double zero_at(const ExponentHistogram& h, int scale_log2) { return shares_of(h, fp16, scale_log2).zero; }
 
 // ---- All runs
 
@@ -197,150 +131,6 @@ Plot losses_plot(const std::vector<RecordedRun>& runs, const std::string& about)
   return plot;
 }
 
-// ---- What FP16 would lose of the reference's gradients
-
-// About ten of the steps, the first and the last among them.
-std::vector<std::int64_t> some_steps(const GradientsByStep& g) {
-  constexpr std::size_t most = 10;
-  std::vector<std::int64_t> all, some;
-  for (const auto& [step, pool] : g.steps) all.push_back(step);
-  const std::size_t n = std::min(most, all.size());
-  for (std::size_t i = 0; i < n; ++i) some.push_back(all[n == 1 ? 0 : i * (all.size() - 1) / (n - 1)]);
-  return some;
-}
-
-Table layers_table(const GradientsByStep& g) {
-  Table t{"layers",
-          "What FP16 makes of the gradients of each layer without a loss scale, step by step",
-          {integer_column("step"), text_column("layer"), integer_column("values"), real_column("zero", "%", 3),
-           real_column("subnormal", "%", 3), real_column("largest", "", 3)},
-          {},
-          "shares of the values that are finite and not zero; gradients of weights and of activations",
-          {}};
-  for (const auto& [step, layers] : g.layers)
-    for (const std::string& layer : g.order)
-      if (const auto found = layers.find(layer); found != layers.end() && nonzero_count(found->second.h) > 0) {
-        const FormatShares s = shares_of(found->second.h, fp16);
-        t.add({step, layer, static_cast<std::int64_t>(nonzero_count(found->second.h)), 100 * s.zero, 100 * s.subnormal,
-               found->second.amax});
-      }
-  return t;
-}
-
-struct Worst {
-  std::string name;
-  double zero = -1;
-};
-
-Worst worst_layer(const GradientsByStep& g) {
-  Worst worst;
-  for (const auto& [layer, pool] : g.layers.at(g.last_step()))
-    if (nonzero_count(pool.h) > 0)
-      if (const double zero = zero_at(pool.h, 0); zero > worst.zero) worst = {layer, zero};
-  return worst;
-}
-
-Plot map_plot(const GradientsByStep& g, const std::string& about) {
-  Panel p;
-  p.x.label = "training step", p.y.label = "layer";
-  p.cells = {"zero in FP16 without a loss scale", "%", false, 2};
-  Series cells{"", Draw::cells};
-  const std::vector<std::int64_t> steps = some_steps(g);
-  for (const std::int64_t step : steps) p.x.categories.push_back(std::to_string(step));
-  for (std::size_t y = 0; y < g.order.size(); ++y) {
-    p.y.categories.push_back(g.order[y]);
-    for (std::size_t x = 0; x < steps.size(); ++x) {
-      const auto& layers = g.layers.at(steps[x]);
-      const auto found = layers.find(g.order[y]);
-      cells.x.push_back(static_cast<double>(x)), cells.y.push_back(static_cast<double>(y));
-      const bool has = found != layers.end() && nonzero_count(found->second.h) > 0;
-      cells.value.push_back(has ? 100 * zero_at(found->second.h, 0) : std::nan(""));
-    }
-  }
-  p.series = {cells};
-  const Worst worst = worst_layer(g);
-  return {"by_layer_and_step",
-          "FP16 without a loss scale turns " + percent_text(worst.zero) + " of the gradients of " + worst.name +
-              " into zero at step " + std::to_string(g.last_step()),
-          about,
-          {p},
-          1,
-          30.0 * static_cast<double>(g.order.size()) + 120,
-          ""};
-}
-
-Plot parts_plot(const GradientsByStep& g, const std::string& about) {
-  constexpr std::size_t most = 16;
-  std::vector<std::pair<std::string, FormatShares>> rows;
-  for (const auto& [part, pool] : g.parts.at(g.last_step()))
-    if (nonzero_count(pool.h) > 0) rows.emplace_back(part, shares_of(pool.h, fp16));
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.second.zero > b.second.zero; });
-  const std::string title = rows.front().first + " loses most: " + percent_text(rows.front().second.zero) + " zero, " +
-                            rows.back().first + " least: " + percent_text(rows.back().second.zero);
-  if (rows.size() > most) rows.erase(rows.begin() + most / 2, rows.end() - most / 2);  // both ends
-  Panel p;
-  p.horizontal = true, p.bars = BarLayout::stacked;
-  Series zero{"zero", Draw::bars, {}, {}, {}, {}, {}, vermilion},
-      subnormal{"subnormal", Draw::bars, {}, {}, {}, {}, {}, orange};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    p.y.categories.push_back(rows[i].first);
-    zero.x.push_back(static_cast<double>(i)), zero.y.push_back(100 * rows[i].second.zero);
-    subnormal.x.push_back(static_cast<double>(i)), subnormal.y.push_back(100 * rows[i].second.subnormal);
-  }
-  p.x = {"share of the gradients at step " + std::to_string(g.last_step()), "%", AxisScale::linear, 0.0, 100.0, {}, {}};
-  p.series = {zero, subnormal};
-  return {"by_part", title, about, {p}, 1, 0, ""};
-}
-
-// ---- What would have happened at other loss scales
-
-Table scales_table(const GradientsByStep& g) {
-  Table t{"loss_scales",
-          "FP16 at any loss scale, from the binades",
-          {integer_column("step"), power_column("loss scale"), real_column("zero", "%", 3),
-           real_column("subnormal", "%", 3), text_column("overflows")},
-          {},
-          "overflows: the largest gradient times the scale is 65520 or more, and the step would be skipped",
-          {}};
-  for (const std::int64_t step : some_steps(g)) {
-    const Pool& pool = g.steps.at(step);
-    if (nonzero_count(pool.h) == 0) continue;
-    for (int k = 0; k <= 30; k += 2) {
-      const FormatShares s = shares_of(pool.h, fp16, k);
-      t.add({step, std::ldexp(1.0, k), 100 * s.zero, 100 * s.subnormal,
-             std::string(std::ldexp(pool.amax, k) >= overflows_from ? "yes" : "no")});
-    }
-  }
-  return t;
-}
-
-Plot scales_plot(const GradientsByStep& g, const std::string& about) {
-  Panel p;
-  p.x = {"loss scale", "", AxisScale::exponent_of_two, 0.0, 30.0, {}, {}};
-  p.y = {"zero in FP16", "% of the gradients", AxisScale::linear, 0.0, {}, {}, {}};
-  const std::vector<std::int64_t> steps = some_steps(g);
-  const std::pair<std::size_t, PlotColour> chosen[] = {{0, sky}, {steps.size() / 2, blue}, {steps.size() - 1, ink}};
-  for (const auto& [i, colour] : chosen) {
-    const Pool& pool = g.steps.at(steps[i]);
-    Series line{"step " + std::to_string(steps[i]), Draw::line, {}, {}, {}, {}, {}, colour};
-    for (int k = 0; k <= 30; ++k) line.x.push_back(k), line.y.push_back(100 * zero_at(pool.h, k));
-    if (p.series.empty() || p.series.back().name != line.name) p.series.push_back(std::move(line));
-  }
-  const int limit = largest_scale_log2(g.last().amax), at = std::clamp(limit, 0, 30);
-  if (limit >= 0 && limit <= 30)
-    p.marks = {
-        {Along::x, static_cast<double>(limit), "above: step " + std::to_string(g.last_step()) + " overflows", grey}};
-  return {"what_if",
-          "At step " + std::to_string(g.last_step()) + " a loss scale of 2^" + std::to_string(at) + " leaves " +
-              percent_text(zero_at(g.last().h, at)) + " zero, none " + percent_text(zero_at(g.last().h, 0)),
-          about,
-          {p},
-          1,
-          0,
-          ""};
-}
-
 // ---- What the scalers did, and what was lost under them
 
 struct Held {
@@ -369,13 +159,8 @@ std::map<std::int64_t, Held> held_in_fp16(
   return by_step;
 }
 
-void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& reference, Outcome& out) {
-  std::map<std::pair<std::int64_t, std::string>, ExponentHistogram> wide;
-  const WatchedRun run(reference.folder);
-  run.for_each_tensor([&](const WatchedTensor& t) {
-    if (t.role == "activation_gradient" && t.dtype != "fp16" && t.scale == 1 && t.finite() == t.count)
-      wide[{t.step, t.series()}] = t.histogram();
-  });
+void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& reference, const Reference& read,
+                  Outcome& out) {
   Table check{"check",
               "Zeros among the activation gradients that a run held in FP16, and what " + reference.name +
                   "'s binades predict at its loss scale",
@@ -397,7 +182,7 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
   for (const RecordedRun& r : runs) {
     if (!r.is_usual()) continue;
     const bool may_hold = r.recipe.find("fp16") != std::string::npos;
-    const auto held = may_hold ? held_in_fp16(r, wide) : std::map<std::int64_t, Held>{};
+    const auto held = may_hold ? held_in_fp16(r, read.wide) : std::map<std::int64_t, Held>{};
     if (r.scaler && !r.scaler->log.scale.empty()) {
       Series s{r.name, Draw::steps, {}, {}, {}, {}, {}, colour_of(r)};
       const GradientLog& log = r.scaler->log;
@@ -446,6 +231,53 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
                        1,
                        0,
                        ""});
+}
+
+// ---- Attention scores: of this run, and of those in which they were made to grow, or kept from it
+
+void score_parts(const std::vector<RecordedRun>& runs, const RecordedRun& reference, const Reference& read,
+                 Outcome& out) {
+  Panel p;
+  p.x.label = "training step";
+  p.y = {"largest attention score", "", AxisScale::exponent_of_two, {}, {}, {}, {}};
+  Table t{"scores",
+          "The largest attention score of each watched step",
+          {text_column("run"), integer_column("step"), real_column("largest score", "", 3)},
+          {},
+          "after 1/sqrt(d), before the mask; of one head and one row of every layer",
+          {}};
+  const RecordedRun* highest = nullptr;
+  double most = 0;
+  const auto add = [&](const RecordedRun& r, const std::map<std::int64_t, double>& scores) {
+    Series line{r.name, Draw::line_points, {}, {}, {}, {}, {}, automatic};
+    for (const auto& [step, score] : scores) {
+      line.x.push_back(static_cast<double>(step)), line.y.push_back(std::log2(score));
+      t.add({r.name, step, score});
+      if (score > most) most = score, highest = &r;
+    }
+    if (!line.x.empty()) p.series.push_back(std::move(line));
+  };
+  add(reference, read.scores);
+  for (const RecordedRun& r : runs)
+    if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) {
+      std::map<std::int64_t, double> scores;
+      WatchedRun(r.folder).for_each_tensor([&](const WatchedTensor& one) { see_score(scores, one); });
+      add(r, scores);
+    }
+  if (highest == nullptr) return;
+  p.marks = {{Along::y, 16.0, "FP16 ends", grey}};
+  out.tables.push_back(std::move(t));
+  out.plots.push_back(
+      {"scores",
+       "The largest attention score is " + std::string(read.gradients.is_bounded ? "below " : "") +
+           significant_text(most, 3) + ", in " + highest->name + ": " +
+           (most >= overflows_from ? "beyond FP16"
+                                   : significant_text(overflows_from / most, 2) + " times below FP16's limit"),
+       "one head and one row of every layer, after 1/sqrt(d)",
+       {p},
+       1,
+       0,
+       ""});
 }
 
 // ---- The sentence
@@ -502,7 +334,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     reference = &runs[0];
   }
   progress.at(0.2);
-  const GradientsByStep g = reference == nullptr ? made_gradients_by_step() : gradients_of(reference->folder);
+  const Reference read = reference == nullptr ? made_reference() : read_reference(reference->folder);
+  const GradientsByStep& g = read.gradients;
   if (g.steps.empty())
     throw Error((reference == nullptr ? "the run" : reference->name) + ": no gradient is finite and not zero");
   progress.at(0.5);
@@ -523,9 +356,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         std::any_of(runs.begin(), runs.end(), [](const RecordedRun& r) { return r.losses.size() >= 10; });
     if (has_losses) out.plots.push_back(losses_plot(runs, about));
   }
-  for (Table t : {layers_table(g), scales_table(g)}) out.tables.push_back(std::move(t));
-  for (Plot p : {map_plot(g, about), parts_plot(g, about), scales_plot(g, about)}) out.plots.push_back(std::move(p));
-  if (reference != nullptr) scaler_parts(runs, *reference, out);
+  gradient_parts(g, about, out);
+  fp8_parts(read, about, out);
+  if (reference != nullptr) scaler_parts(runs, *reference, read, out);
+  if (reference != nullptr) score_parts(runs, *reference, read, out);
   out.finding = finding_of(runs, reference, g);
   if (g.is_bounded)
     out.notes.push_back(

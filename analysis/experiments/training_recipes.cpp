@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "analysis/framework/experiment.hpp"
+#include "analysis/framework/shares.hpp"
 #include "analysis/framework/training_runs.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
 #include "narrow/text/split.hpp"
 
 namespace analysis::of_training_recipes {
@@ -165,6 +167,28 @@ std::string finding_of(const std::vector<Tried>& digits, const std::vector<Tried
   return text + ".";
 }
 
+// What the same recipes do to a model of real size.
+std::string at_size() {
+  constexpr double as_good = 0.01;  // of the loss: what another seed changes on such a run
+  const std::vector<RecordedRun> runs = recorded_runs();
+  const RecordedRun* reference = find_run(runs, "bf16-amp");
+  if (reference == nullptr) return "";
+  std::vector<std::string> worse;
+  std::size_t others = 0;
+  for (const RecordedRun& r : runs) {
+    if (&r == reference || !r.is_usual() || r.losses.size() != reference->losses.size()) continue;
+    ++others;
+    if (r.final_loss() <= reference->final_loss() * (1 + as_good)) continue;
+    const auto broke = r.first_not_finite();
+    worse.push_back(r.recipe + " (" + (broke ? "NaN" : fixed_text(r.final_loss(), 2)) + ")");
+  }
+  if (others == 0) return "";
+  return "; of " + std::to_string(others) + " recorded runs of a GPT of " + count_text(reference->parameters) +
+         " parameters " + (worse.empty() ? "all" : std::to_string(others - worse.size())) +
+         " end within 1 % of BF16 autocast's loss (" + fixed_text(reference->final_loss(), 2) + ")" +
+         (worse.empty() ? "" : ", not " + list_of(worse));
+}
+
 Outcome run(const Parameters& parameters, Progress& progress) {
   const auto seeds = static_cast<std::uint64_t>(parameters.integer("seeds"));
   const auto steps = static_cast<std::uint64_t>(parameters.integer("steps"));
@@ -229,6 +253,11 @@ Outcome run(const Parameters& parameters, Progress& progress) {
               ""};
   out.plots = {losses, curves};
   out.finding = finding_of(digits, keepers);
+  if (const std::string large = at_size(); !large.empty()) {
+    out.finding.insert(out.finding.size() - 1, large);
+    out.data.text += "; and the large runs";
+    out.evidence.push_back(recorded_text("").basis);
+  }
   return out;
 }
 

@@ -63,6 +63,13 @@ TEST_CASE("analysis: large_run on a run of one's own says what the values give")
   CHECK(number(runs.rows[0][3]) == doctest::Approx(1 + 4.0 * 9.5 / 39));
   CHECK(table_of(o, "layers").rows.size() == 4);
   CHECK(has(o.plots[0].title, "Losses of 1 recipe"));
+  // 2e-9 is zero in E4M3 even where the largest binade becomes 2^7, and 2^-15 in E5M2 where it becomes 2^14.
+  const narrow::report::Table& fp8 = table_of(o, "fp8");
+  REQUIRE(fp8.rows.size() == 2);
+  for (const auto& [column, lost] : {std::pair{3, 37.5}, {4, 37.5}, {5, 37.5}, {6, 0.0}})
+    CHECK(number(fp8.rows[0][static_cast<std::size_t>(column)]) == lost);
+  for (const auto& [column, lost] : {std::pair{3, 100.0}, {4, 0.0}, {5, 100.0}, {6, 0.0}})
+    CHECK(number(fp8.rows[1][static_cast<std::size_t>(column)]) == lost);
 }
 
 TEST_CASE("analysis: large_run says where a run broke, and which gradients FP16 had already lost") {
@@ -84,6 +91,22 @@ TEST_CASE("analysis: large_run says where a run broke, and which gradients FP16 
   test::write_run(folder, test::watched_line({5, "gradient", "w", {1}, 3}));
   CHECK(has(test::error_of([&] { test::run_experiment("large_run", {"run=" + folder.path()}); }),
             "which is no power of two"));
+}
+
+TEST_CASE("analysis: large_run shows the largest attention score of each step") {
+  const Folder folder;
+  test::write_run(folder, {{0, "gradient", "w", {1}},
+                           {0, "score", "a.0", {1, -3}},
+                           {0, "score", "a.1", {2}},
+                           {4, "gradient", "w", {1}},
+                           {4, "score", "a.0", {70000}}});
+  const Outcome o = test::run_experiment("large_run", {"run=" + folder.path()});
+  const narrow::report::Table& t = table_of(o, "scores");
+  REQUIRE(t.rows.size() == 2);
+  CHECK(number(t.rows[0][2]) == 3);
+  CHECK(number(t.rows[1][2]) == 70000);
+  CHECK(has(o.plots.back().title, "The largest attention score is 70000, in "));
+  CHECK(has(o.plots.back().title, ": beyond FP16"));
 }
 
 TEST_CASE("analysis: a run has a name, or is a folder") {

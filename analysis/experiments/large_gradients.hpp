@@ -1,0 +1,78 @@
+// The gradients of one large run by step and layer, and what FP16 and FP8 would make of them: parts of the answer of
+// large_run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/framework/shares.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
+#include "narrow/format/find_format.hpp"
+
+namespace analysis::of_large_run {
+
+using namespace narrow;
+
+inline constexpr double overflows_from = 65520;  // half a quantum above 65504: the first value that rounds to Inf
+
+// Without their loss scale.
+struct Pool {
+  ExponentHistogram h;
+  double amax = 0;
+
+  void add(const ExponentHistogram& other, double largest) { h.merge(other), amax = std::max(amax, largest); }
+};
+
+struct GradientsByStep {
+  std::map<std::int64_t, Pool> steps;
+  std::map<std::int64_t, std::map<std::string, Pool>> layers;
+  std::map<std::int64_t, std::map<std::string, Pool>> parts;
+  std::vector<std::string> order;  // of layers, as the model has them
+  bool in_fp16 = false, is_bounded = false;
+  std::int64_t broke_at = -1;  // the first step from which on no gradient is finite and not zero
+
+  void add(const WatchedTensor& t, const ExponentHistogram& h) {
+    const std::string layer = layer_of(t.name), kind = t.role == "gradient" ? "" : " (activation)";
+    const double amax = t.unscaled(t.amax);
+    steps[t.step].add(h, amax), layers[t.step][layer].add(h, amax);
+    parts[t.step][part_of(t.name) + kind].add(h, amax);
+    if (std::find(order.begin(), order.end(), layer) == order.end()) order.push_back(layer);
+    in_fp16 = in_fp16 || t.dtype == "fp16", is_bounded = is_bounded || !t.has_extremes;
+  }
+  // A run that broke ends with steps that have nothing to count.
+  void drop_empty_end() {
+    while (!steps.empty() && nonzero_count(last().h) == 0) broke_at = last_step(), steps.erase(broke_at);
+  }
+  const Pool& last() const { return steps.rbegin()->second; }
+  std::int64_t last_step() const { return steps.rbegin()->first; }
+};
+
+// All that is shown of the run whose gradients are counted, read once.
+struct Reference {
+  GradientsByStep gradients;
+  LastStep last;                                                           // every kind of tensor
+  std::map<std::int64_t, double> scores;                                   // the largest of a step
+  std::map<std::pair<std::int64_t, std::string>, ExponentHistogram> wide;  // gradients of activations, not in FP16
+};
+
+Reference read_reference(const std::string& folder);
+Reference made_reference();
+void see_score(std::map<std::int64_t, double>& scores, const WatchedTensor& t);  // the largest of each step
+
+// What FP16 turns into zero when it is multiplied by 2^scale_log2, as a share of what is not zero.
+inline double zero_at(const ExponentHistogram& h, int scale_log2) {
+  return shares_of(h, narrow::operator""_fmt("fp16", 4), scale_log2).zero;
+}
+
+struct Worst {
+  std::string name;
+  double zero = -1;
+};
+Worst worst_layer(const GradientsByStep& g);  // at the last step
+
+// Tables and pictures: by layer and step, by part of a layer, at any loss scale; and what a scale a tensor is to FP8.
+void gradient_parts(const GradientsByStep& g, const std::string& about, Outcome& out);
+void fp8_parts(const Reference& read, const std::string& about, Outcome& out);
+
+}  // namespace analysis::of_large_run
