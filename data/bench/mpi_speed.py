@@ -43,6 +43,18 @@ def seconds(program, ranks, threads, words, repeat):
     return best
 
 
+def processes(program, n):
+    """Seeds 1 to 16 of four recipes, shared among n processes that know nothing of one another."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    words = [str(program), "train", "--task", "digits", "--recipe", "fp32,bf16-amp,fp16-amp,fp8-current", "--steps", "3000", "--seed"]
+    start = time.perf_counter()
+    running = [subprocess.Popen([*words, ",".join(map(str, part))], env=environment, stdout=subprocess.DEVNULL)
+               for part in np.array_split(np.arange(1, 17), min(n, 16))]
+    if any([p.wait() for p in running]):
+        raise SystemExit("mpi_speed.py: a process of narrow failed")
+    return time.perf_counter() - start
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -80,6 +92,8 @@ def main():
             one, all_ranks = (seconds(options.program, r, 1, words, 1) for r in (1, n))
             print(f"| 64 runs of digits, 3000 steps: 1 rank, {n} ranks, 1 thread each | {one:.1f} s | {all_ranks:.1f} s | "
                   f"{one / all_ranks:.1f} |")
+            apart = processes(pathlib.Path(options.program).with_name("narrow"), n)
+            print(f"| the same as {n} processes without MPI: what the cores give | | {apart:.1f} s | {one / apart:.1f} |")
         shutil.rmtree(out, ignore_errors=True)
 
 
