@@ -1,13 +1,16 @@
 // When is an update smaller than the weight can show? Lost updates against update / weight, and what training makes of
 // it.
 #include <cmath>
+#include <map>
 
 #include "analysis/framework/experiment.hpp"
+#include "analysis/framework/shares.hpp"
 #include "analysis/framework/training_runs.hpp"
-#include "analysis/recordings/inputs.hpp"
+#include "analysis/recordings/recorded_runs.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace analysis::of_master_weights {
 namespace {
@@ -99,6 +102,85 @@ Edges edges_of(const Series& s) {
     if (s.y[i] > 0) e.some = s.x[i];
   }
   return e;
+}
+
+// ---- A run of real size: updates and weights are known by their binades ----
+
+// The share of a tensor's updates below half of the last place of their weight, where the size of an update does not
+// depend on that of its weight: a weight of binade e has the place 2^(e - m), a subnormal one the format's smallest.
+double below_half_a_place(const ExponentHistogram& updates, const ExponentHistogram& weights, const Format& f) {
+  const auto all_updates = static_cast<double>(nonzero_count(updates)), all = static_cast<double>(weights.count());
+  if (all_updates == 0 || all == 0) return 0;
+  double lost = 0, smaller = static_cast<double>(updates.subnormal.total());
+  int e = ExponentHistogram::min_exponent;  // smaller: updates below 2^e
+  for (int place = f.min_quantum_exponent(); place <= ExponentHistogram::max_exponent - f.mantissa_bits; ++place) {
+    for (; e < place - 1; ++e) smaller += static_cast<double>(updates.binade(e).total());
+    const int binade = place + f.mantissa_bits;  // of the weights with this place
+    double held = static_cast<double>(weights.binade(std::max(binade, ExponentHistogram::min_exponent)).total());
+    if (place == f.min_quantum_exponent()) {
+      held += static_cast<double>(weights.zero.total() + weights.subnormal.total());
+      for (int low = ExponentHistogram::min_exponent; low < binade; ++low)
+        held += static_cast<double>(weights.binade(low).total());
+    }
+    lost += held / all * smaller;
+  }
+  return lost / all_updates;
+}
+
+struct Lost {
+  double updates = 0, fp16 = 0, bf16 = 0;
+};
+
+std::map<std::int64_t, Lost> lost_updates(const std::string& folder) {
+  std::map<std::int64_t, Lost> steps;
+  std::map<std::string, ExponentHistogram> weights;  // of the step: they stand before their updates
+  WatchedRun(folder).for_each_tensor([&](const WatchedTensor& t) {
+    if (t.role == "parameter") weights[t.name] = t.histogram();
+    const auto weight = weights.find(t.name);
+    if (t.role != "update" || weight == weights.end() || weight->second.count() != t.count) return;
+    const ExponentHistogram h = t.histogram();
+    const auto nonzero = static_cast<double>(nonzero_count(h));
+    Lost& l = steps[t.step];
+    l.updates += nonzero;
+    l.fp16 += nonzero * below_half_a_place(h, weight->second, "fp16"_fmt);
+    l.bf16 += nonzero * below_half_a_place(h, weight->second, "bf16"_fmt);
+  });
+  std::erase_if(steps, [](const auto& s) { return s.second.updates == 0; });
+  return steps;
+}
+
+// Adds what is known of the run, and says it.
+std::string at_size(const std::string& folder, Outcome& out) {
+  const std::map<std::int64_t, Lost> steps = lost_updates(folder);
+  if (steps.empty()) return "";
+  const RecordedRun run = recorded_run(folder);
+  Table t{"large",
+          "Updates below half of the last place of their weight, in " + run.name,
+          {integer_column("step"), integer_column("updates"), real_column("fp16", "%", 3), real_column("bf16", "%", 3)},
+          {},
+          "from binades, where the size of an update does not depend on that of its weight within a tensor; shares of "
+          "the updates that are not zero",
+          {}};
+  Panel p;
+  p.x.label = "training step";
+  p.y = {"below half of the last place", "% of the updates", AxisScale::linear, 0.0, 100.0, {}, {}};
+  Series half{"fp16", Draw::line_points, {}, {}, {}, {}, {}, blue},
+      coarse{"bf16", Draw::line_points, {}, {}, {}, {}, {}, orange};
+  for (const auto& [step, l] : steps) {
+    t.add({step, static_cast<std::int64_t>(l.updates), 100 * l.fp16 / l.updates, 100 * l.bf16 / l.updates});
+    for (Series* s : {&half, &coarse}) s->x.push_back(static_cast<double>(step));
+    half.y.push_back(100 * l.fp16 / l.updates), coarse.y.push_back(100 * l.bf16 / l.updates);
+  }
+  p.series = {half, coarse};
+  const Lost& last = steps.rbegin()->second;
+  const std::string where = "step " + std::to_string(steps.rbegin()->first) + " of " + run.name +
+                            (run.parameters > 0 ? " (" + count_text(run.parameters) + " parameters)" : "");
+  const std::string said = "By an estimate from binades " + percent_text(last.bf16 / last.updates) +
+                           " of the updates of " + where + " are below half of the last place of a BF16 weight, " +
+                           percent_text(last.fp16 / last.updates) + " of an FP16 weight";
+  out.tables.push_back(std::move(t));
+  out.plots.push_back({"large", said, "from the binades of updates and weights", {p}, 1, 0, ""});
+  return "; b" + said.substr(1);
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {
@@ -214,8 +296,18 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   out.finding = "Every update up to " + power(b.all) + " of the weight is lost in BF16 (FP16: " + power(h.all) +
                 "), and some up to " + power(b.some) + " (FP16: " + power(h.some) + "); on digits at " +
                 significant_text(parameters.real("rate"), 3) + " of the usual learning rate pure BF16 ends at loss " +
-                loss(pure) + " where FP32 ends at " + loss(wide) + ", and with stochastic rounding at " +
-                loss(rescued) + ".";
+                loss(pure) + " where FP32 ends at " + loss(wide) + ", and with stochastic rounding at " + loss(rescued);
+  const std::vector<RecordedRun> recorded = recorded_runs();
+  const RecordedRun* usual = find_run(recorded, "bf16-amp");
+  const std::string& given = parameters.text("run");
+  if (const std::string folder = !given.empty() ? given : usual != nullptr ? usual->folder : ""; !folder.empty()) {
+    const std::string large = at_size(folder, out);
+    if (large.empty() && !given.empty()) throw Error("run=" + quote(given) + ": no updates of parameters were watched");
+    out.finding += large;
+    if (!large.empty()) out.data.text += "; updates of " + file_text(folder);
+    if (given.empty()) out.evidence.push_back(recorded_text("").basis);
+  }
+  out.finding += ".";
   return out;
 }
 
@@ -228,7 +320,7 @@ const Register entered([]() -> Experiment {
            integer_parameter("steps", {200, 400, 1000}, 20, 1e6, "training steps"),
            real_parameter("rate", 0.05, 1e-6, 100, "factor of the task's learning rate"),
            integer_parameter("seeds", {1, 3, 5}, 1, 100, "training runs a recipe"),
-           integer_parameter("seed", 1, 0, 1e15, "seed of the weights")},
+           integer_parameter("seed", 1, 0, 1e15, "seed of the weights"), run_parameter()},
           run};
 });
 

@@ -109,6 +109,28 @@ TEST_CASE("analysis: large_run shows the largest attention score of each step") 
   CHECK(has(o.plots.back().title, ": beyond FP16"));
 }
 
+TEST_CASE("analysis: master_weights counts the updates of a run that are below half of a weight's last place") {
+  const auto shares = [](const std::vector<float>& weights, const std::vector<float>& updates) {
+    const Folder folder;
+    test::write_run(folder, {{3, "parameter", "w", weights}, {3, "update", "w", updates}, {3, "update", "v", {1}}});
+    const Outcome o = test::run_experiment("master_weights", {"run=" + folder.path(), "steps=20", "samples=100"});
+    const narrow::report::Table& t = table_of(o, "large");
+    REQUIRE(t.rows.size() == 1);
+    return std::pair{number(t.rows[0][2]), number(t.rows[0][3])};
+  };
+  // The place of 1 is 2^-10 in FP16 and 2^-7 in BF16.
+  CHECK(shares({1, 1, 1, -1}, {0x1p-8f, 0x1p-9f, -0x1p-12f, 0x1p-13f}) == std::pair{50.0, 75.0});
+  CHECK(shares({1, 1, 0x1p-8f, 0x1p-8f}, {0x1p-9f, 0x1p-9f, 0, 0}) == std::pair{0.0, 50.0});
+  // Subnormals and zero have FP16's smallest place, 2^-24, whose half is 2^-25.
+  CHECK(shares({0x1p-20f, 0x1p-30f, 0, 0x1p-15f}, {0x1p-25f, 0x1p-26f, 0x1p-26f, 0x1p-26f}).first == 75.0);
+  const Folder none;
+  test::write_run(none, {{3, "parameter", "w", {1}}});
+  CHECK(has(test::error_of([&] {
+              test::run_experiment("master_weights", {"run=" + none.path(), "steps=20", "samples=100"});
+            }),
+            "no updates of parameters were watched"));
+}
+
 TEST_CASE("analysis: a run has a name, or is a folder") {
   CHECK(run_folder("").empty());
   CHECK(run_folder("/no/where") == "/no/where");  // whoever opens it says so

@@ -57,7 +57,7 @@ TEST_CASE("analysis: master_weights runs, repeats, and its losses are those of t
   const std::vector<std::string> few = {"samples=200", "updates=64", "steps=20", "seeds=1"};
   const Outcome o = test::run_experiment("master_weights", few);
   CHECK(test::all_cells(o) == test::all_cells(test::run_experiment("master_weights", few)));
-  REQUIRE(o.tables.size() == 3);
+  REQUIRE(o.tables.size() == 4);
   const Table &arrived = o.tables[1], &training = o.tables[2];
   CHECK(training.rows.size() == 6);
   for (const char* recipe : {"fp32", "bf16-pure"})
