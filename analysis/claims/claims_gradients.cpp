@@ -32,6 +32,11 @@ std::map<std::int64_t, ExponentHistogram> large_gradients(const Study& study, st
   return by_step;
 }
 
+std::string size_of(const Study& study) {
+  const RecordedRun* run = find_run(study.large, "bf16-amp");
+  return run == nullptr ? "" : run->size_text();
+}
+
 // Share of the values that are not zero in binades [low, high).
 double share_between(const ExponentHistogram& h, int low, int high) {
   double inside = 0;
@@ -66,8 +71,8 @@ Measurement half_is_lost(const Study& study) {
       ++cases, more_than_half += zero > 0.5;
     }
     if (most >= least)
-      at_size +=
-          (at_size.empty() ? "; at 121 M parameters weights " : ", activations ") + share(least) + " to " + share(most);
+      at_size += (at_size.empty() ? "; " + size_of(study) + " weights " : ", activations ") + share(least) + " to " +
+                 share(most);
   }
   return {"zero of the non-zero gradients, at " + std::to_string(passes) + " steps: weights " + weights +
               ", activations " + activations + "; with a million tokens a batch activations " + many + at_size +
@@ -88,11 +93,12 @@ Measurement gradients_lie_in(const Study& study) {
     for (const auto& [step, h] : large_gradients(study, role)) at_size.merge(h);
   const bool has_large = at_size.count() > 0;
   const double there = share_between(at_size, -27, -19);
-  return {share(inside) + " of the recorded gradients lie there (weights " + share(share_between(weights, -27, -19)) +
-              ", activations " + share(share_between(activations, -27, -19)) + "); log2 of a gradient is " +
-              fixed_text(mean_binade(all), 1) + " in the mean" +
-              (has_large ? "; at 121 M parameters " + share(there) + ", " + fixed_text(mean_binade(at_size), 1) : ""),
-          has_large && judge_share(there) != judge_share(inside) ? Verdict::depends : judge_share(inside)};
+  return {
+      share(inside) + " of the recorded gradients lie there (weights " + share(share_between(weights, -27, -19)) +
+          ", activations " + share(share_between(activations, -27, -19)) + "); log2 of a gradient is " +
+          fixed_text(mean_binade(all), 1) + " in the mean" +
+          (has_large ? "; " + size_of(study) + " " + share(there) + ", " + fixed_text(mean_binade(at_size), 1) : ""),
+      has_large && judge_share(there) != judge_share(inside) ? Verdict::depends : judge_share(inside)};
 }
 
 // Half the sum of differences between the shifted histogram and that of what FP16 holds of the scaled values: the share
@@ -205,15 +211,14 @@ Measurement bf16_is_safe(const Study& study) {
     for (std::size_t i = log.loss.size() - window; i < log.loss.size(); ++i) sum += log.loss[i];
     return sum / window;
   };
-  constexpr double as_good = 0.01;  // of the loss: what another seed changes on such a run
-  std::size_t parts = 2, are_true = (zero == 0) + (final(*coarse) < final(*wide) * (1 + as_good));
+  std::size_t parts = 2, are_true = (zero == 0) + (final(*coarse) < final(*wide) * (1 + as_good_share));
   std::string text =
       "at most " + share(zero) + " of the recorded gradients become zero in BF16; GPT's loss without scaling: BF16 " +
       digits(final(*coarse), 4) + ", FP32 " + digits(final(*wide), 4) + ", FP16 " + digits(final(*lost), 4);
   if (const RecordedRun* large = find_run(study.large, "bf16-amp"), *scaled = find_run(study.large, "fp16-amp");
       large != nullptr && scaled != nullptr) {
-    ++parts, are_true += large->final_loss() < scaled->final_loss() * (1 + as_good);
-    text += "; at 121 M parameters BF16 without a scale " + digits(large->final_loss(), 4) + ", FP16 with one " +
+    ++parts, are_true += large->final_loss() < scaled->final_loss() * (1 + as_good_share);
+    text += "; " + large->size_text() + " BF16 without a scale " + digits(large->final_loss(), 4) + ", FP16 with one " +
             digits(scaled->final_loss(), 4);
   }
   return {text, judge_parts(are_true, parts)};

@@ -1,6 +1,7 @@
 // Statements about loss scalers: their rule, how they fail, and what their failure means.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "analysis/claims/claims.hpp"
 #include "narrow/format/find_format.hpp"
@@ -182,9 +183,14 @@ Measurement nan_from_underflow(const Study& study) {
   for (const char* name : {"fp16-amp-noscale", "fp16-amp-2^4"})
     if (const RecordedRun* large = find_run(study.large, name)) {
       steps += large->losses.size();
-      for (const WatchedLoss& l : large->losses) bad += !std::isfinite(l.loss);
-      bad += static_cast<std::size_t>(large->skipped());
-      what += ", " + large->name + " at 121 M parameters (from a loss of " + digits(large->losses.front().loss) +
+      std::set<std::int64_t> broken;
+      for (const WatchedLoss& l : large->losses)
+        if (!std::isfinite(l.loss)) broken.insert(l.step);
+      if (large->scaler)
+        for (std::size_t i = 0; i < large->scaler->log.found_inf.size(); ++i)
+          if (large->scaler->log.found_inf[i] == 1) broken.insert(large->scaler->log.steps[i]);
+      bad += broken.size();
+      what += ", " + large->name + " " + large->size_text() + " (from a loss of " + digits(large->losses.front().loss) +
               " to " + digits(large->final_loss()) + ")";
     }
   return {what + ": Inf or NaN in " + std::to_string(bad) + " of " + std::to_string(steps) + " steps",
@@ -222,8 +228,8 @@ Measurement first_steps_skipped(const Study& study) {
         large != nullptr && large->scaler && large->scaler->log.found_inf.size() >= first_steps) {
       const GradientLog& log = large->scaler->log;
       const auto skipped = std::count(log.found_inf.begin(), log.found_inf.begin() + first_steps, 1);
-      text += (text.empty() ? "" : ", ") + power_text(static_cast<double>(log.scale.front())) +
-              " at 121 M parameters: " + std::to_string(skipped);
+      text += (text.empty() ? "" : ", ") + power_text(static_cast<double>(log.scale.front())) + " " +
+              large->size_text() + ": " + std::to_string(skipped);
       ++cases, skipping += skipped > 0;
     }
   if (cases == 0) return not_measured_without("torch/logs.json");

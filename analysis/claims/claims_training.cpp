@@ -82,10 +82,8 @@ Measurement pure_fp16_diverges(const Study& study) {
   std::size_t all = std::size(cases);
   std::string at_size;
   if (const RecordedRun* large = find_run(study.large, "fp16-pure")) {
-    const auto broke = large->first_not_finite();
-    ++all, diverged += broke || !(large->final_loss() < large->losses.front().loss);
-    at_size = "; a GPT of 121 M parameters, all in FP16: " +
-              (broke ? "NaN from step " + std::to_string(*broke) + " on" : digits(large->final_loss(), 4));
+    ++all, diverged += !(large->final_loss() < large->losses.front().loss);
+    at_size = "; a GPT " + large->size_text() + ", all in FP16, " + large->end_text();
   }
   return {"digits, final loss: FP32 " + loss_text(wide) + "; " + text + "; FP32 master weights " + loss_text(master) +
               ", with a loss scale " + loss_text(full) + at_size,

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/framework/shares.hpp"
 #include "narrow/format/format.hpp"
 
 namespace analysis {
-
-inline constexpr double fp16_overflows_from = 65520;  // the middle between 65504 and 2^16 rounds to Inf
 
 // ---- The largest |q.k| of n queries and n keys of d standard normal numbers ----
 

@@ -15,7 +15,6 @@ using enum PlotColour;
 constexpr NamedFormat formats[] = {
     {"FP16", "fp16"_fmt}, {"BF16", "bf16"_fmt}, {"E5M2", "e5m2"_fmt}, {"E4M3", "e4m3"_fmt}};
 constexpr Format fp16 = "fp16"_fmt;
-constexpr double overflows_from = 65520;  // half a quantum above 65504: the first value that rounds to Inf
 
 // Every format and scale that the tables and the finding need, counted in one pass.
 class Counts {
@@ -98,7 +97,7 @@ Table by_scale(const Gradients& g, const Counts& counts) {
           {}};
   for (int k = counts.first(); k <= counts.last(); ++k) {
     const FormatShares& s = counts.scaled(counts.all(), k);
-    t.add({std::ldexp(1.0, k), 100 * s.zero, 100 * s.subnormal, std::log2(overflows_from / g.amax) - k});
+    t.add({std::ldexp(1.0, k), 100 * s.zero, 100 * s.subnormal, std::log2(fp16_overflows_from / g.amax) - k});
   }
   if (g.not_finite.any())
     t.note += "; the data also has " + g.not_finite.text() +
@@ -228,13 +227,14 @@ std::string finding_of(const Gradients& g, const FormatShares& plain, const Form
                 : " at a loss scale of " + g.scaled_by + ", and does not tell at which there would be none") +
            "; of the finite gradients, w";
   text += (text.empty() ? "W" : "") + ("ithout a loss scale FP16 turns " + left(plain));
-  if (g.amax >= overflows_from) text += ", and the largest, " + significant_text(g.amax, 3) + ", overflows";
+  if (g.amax >= fp16_overflows_from) text += ", and the largest, " + significant_text(g.amax, 3) + ", overflows";
   const int last = largest_scale_log2(g.amax);
   const std::string power = "2^" + std::to_string(best), most = "2^" + std::to_string(last);
-  if (best == 0) return text + "; no other scale without overflow (up to " + most + ") loses fewer.";
+  const std::string sure = without_overflow(g.is_bounded);
+  if (best == 0) return text + "; no other scale " + sure + " (up to " + most + ") loses fewer.";
   return text + "; " +
-         (best == last ? "at " + power + ", the largest scale without overflow, "
-                       : "of the scales without overflow, up to " + most + ", " + power +
+         (best == last ? "at " + power + ", the largest scale " + sure + ", "
+                       : "of the scales " + sure + ", up to " + most + ", " + power +
                              " is the closest to 1 that loses least: ") +
          percent_text(scaled.zero) + " are zero and " + percent_text(scaled.subnormal) + " subnormal.";
 }

@@ -15,16 +15,39 @@ namespace {
 
 constexpr Format fp16 = "fp16"_fmt;
 
-// blocks.2 before blocks.10.
+// Words and numbers by turns: blocks.2 before blocks.10.
+std::vector<std::pair<std::string, std::string>> parts_of_name(const std::string& name) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t i = 0; i < name.size();) {
+    std::size_t word = i, number;
+    while (i < name.size() && !is_digit(name[i])) ++i;
+    std::string text = name.substr(word, i - word);
+    while (i < name.size() && name[i] == '0') ++i;
+    for (number = i; i < name.size() && is_digit(name[i]);) ++i;
+    // As many digits, then the digits: a number of any length.
+    parts.emplace_back(std::move(text),
+                       std::string(1, static_cast<char>(i - number)) + name.substr(number, i - number));
+  }
+  return parts;
+}
+
 bool is_before(const std::string& a, const std::string& b) {
-  const std::string head = a.substr(0, a.rfind('.') + 1);
-  return !head.empty() && head == b.substr(0, b.rfind('.') + 1) && a.size() != b.size() ? a.size() < b.size() : a < b;
+  const auto x = parts_of_name(a), y = parts_of_name(b);
+  return x != y ? x < y : a < b;
 }
 
 }  // namespace
 
-void see_score(std::map<std::int64_t, double>& scores, const WatchedTensor& t) {
-  if (t.role == "score" && t.amax > 0) scores[t.step] = std::max(scores[t.step], t.amax);
+double zero_at(const ExponentHistogram& h, int scale_log2) {
+  return nonzero_count(h) == 0 ? std::nan("") : shares_of(h, fp16, scale_log2).zero;
+}
+
+void Scores::see(const WatchedTensor& t) {
+  if (t.role != "score") return;
+  if (t.finite() != t.count && broke_at < 0) broke_at = t.step;
+  is_bounded = is_bounded || !t.has_extremes;
+  if (t.amax > 0) largest[t.step] = std::max(largest[t.step], t.amax);
 }
 
 Reference read_reference(const std::string& folder) {
@@ -35,7 +58,7 @@ Reference read_reference(const std::string& folder) {
     if (t.is_gradient()) g.add(t, unscaled_histogram(run, t));
     if (t.role == "activation_gradient" && t.dtype != "fp16" && t.scale == 1 && t.finite() == t.count)
       r.wide[{t.step, t.series()}] = t.histogram();
-    see_score(r.scores, t);
+    r.scores.see(t);
     r.last.add(t);
   });
   std::sort(g.order.begin(), g.order.end(), is_before);
@@ -66,14 +89,19 @@ namespace {
 
 // ---- What FP16 would lose of the reference's gradients
 
-// About ten of the steps, the first and the last among them.
-std::vector<std::int64_t> some_steps(const GradientsByStep& g) {
-  constexpr std::size_t most = 10;
-  std::vector<std::int64_t> all, some;
-  for (const auto& [step, pool] : g.steps) all.push_back(step);
+// So many of a list, evenly, the first and the last among them.
+template <class T>
+std::vector<T> some_of(const std::vector<T>& all, std::size_t most) {
+  std::vector<T> some;
   const std::size_t n = std::min(most, all.size());
   for (std::size_t i = 0; i < n; ++i) some.push_back(all[n == 1 ? 0 : i * (all.size() - 1) / (n - 1)]);
   return some;
+}
+
+std::vector<std::int64_t> some_steps(const GradientsByStep& g) {
+  std::vector<std::int64_t> all;
+  for (const auto& [step, pool] : g.steps) all.push_back(step);
+  return some_of(all, 10);
 }
 
 Table layers_table(const GradientsByStep& g) {
@@ -101,11 +129,13 @@ Plot map_plot(const GradientsByStep& g, const std::string& about) {
   Series cells{"", Draw::cells};
   const std::vector<std::int64_t> steps = some_steps(g);
   for (const std::int64_t step : steps) p.x.categories.push_back(std::to_string(step));
-  for (std::size_t y = 0; y < g.order.size(); ++y) {
-    p.y.categories.push_back(g.order[y]);
+  constexpr std::size_t most = 40;  // layers of a picture
+  const std::vector<std::string> order = some_of(g.order, most);
+  for (std::size_t y = 0; y < order.size(); ++y) {
+    p.y.categories.push_back(order[y]);
     for (std::size_t x = 0; x < steps.size(); ++x) {
       const auto& layers = g.layers.at(steps[x]);
-      const auto found = layers.find(g.order[y]);
+      const auto found = layers.find(order[y]);
       cells.x.push_back(static_cast<double>(x)), cells.y.push_back(static_cast<double>(y));
       const bool has = found != layers.end() && nonzero_count(found->second.h) > 0;
       cells.value.push_back(has ? 100 * zero_at(found->second.h, 0) : std::nan(""));
@@ -116,10 +146,12 @@ Plot map_plot(const GradientsByStep& g, const std::string& about) {
   return {"by_layer_and_step",
           "FP16 without a loss scale turns " + percent_text(worst.zero) + " of the gradients of " + worst.name +
               " into zero at step " + std::to_string(g.last_step()),
-          about,
+          about + (order.size() < g.order.size()
+                       ? "; " + std::to_string(order.size()) + " of " + std::to_string(g.order.size()) + " layers"
+                       : ""),
           {p},
           1,
-          30.0 * static_cast<double>(g.order.size()) + 120,
+          30.0 * static_cast<double>(order.size()) + 120,
           ""};
 }
 
@@ -130,8 +162,12 @@ Plot parts_plot(const GradientsByStep& g, const std::string& about) {
     if (nonzero_count(pool.h) > 0) rows.emplace_back(part, shares_of(pool.h, fp16));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.zero > b.second.zero; });
-  const std::string title = rows.front().first + " loses most: " + percent_text(rows.front().second.zero) + " zero, " +
-                            rows.back().first + " least: " + percent_text(rows.back().second.zero);
+  const std::string most_lost = percent_text(rows.front().second.zero),
+                    least_lost = percent_text(rows.back().second.zero);
+  const std::string title = most_lost == least_lost
+                                ? "Every part loses " + most_lost + " to zero"
+                                : rows.front().first + " loses most, " + most_lost + " to zero, and " +
+                                      rows.back().first + " least, " + least_lost;
   if (rows.size() > most) rows.erase(rows.begin() + most / 2, rows.end() - most / 2);  // both ends
   Panel p;
   p.horizontal = true, p.bars = BarLayout::stacked;
@@ -150,20 +186,26 @@ Plot parts_plot(const GradientsByStep& g, const std::string& about) {
 // ---- What would have happened at other loss scales
 
 Table scales_table(const GradientsByStep& g) {
-  Table t{"loss_scales",
-          "FP16 at any loss scale, from the binades",
-          {integer_column("step"), power_column("loss scale"), real_column("zero", "%", 3),
-           real_column("subnormal", "%", 3), text_column("overflows")},
-          {},
-          "overflows: the largest gradient times the scale is 65520 or more, and the step would be skipped",
-          {}};
+  Table t{
+      "loss_scales",
+      "FP16 at any loss scale, from the binades",
+      {integer_column("step"), power_column("loss scale"), real_column("zero", "%", 3),
+       real_column("subnormal", "%", 3), text_column("overflows")},
+      {},
+      "overflows: the largest gradient times the scale is 65520 or more, and the step would be skipped; maybe: of the "
+      "largest no more than its binade is known",
+      {}};
   for (const std::int64_t step : some_steps(g)) {
     const Pool& pool = g.steps.at(step);
     if (nonzero_count(pool.h) == 0) continue;
     for (int k = 0; k <= 30; k += 2) {
       const FormatShares s = shares_of(pool.h, fp16, k);
+      const bool may = std::ldexp(pool.amax, k) >= fp16_overflows_from,
+                 does = std::ldexp(pool.least_amax, k) >= fp16_overflows_from;
       t.add({step, std::ldexp(1.0, k), 100 * s.zero, 100 * s.subnormal,
-             std::string(std::ldexp(pool.amax, k) >= overflows_from ? "yes" : "no")});
+             std::string(does  ? "yes"
+                         : may ? "maybe"
+                               : "no")});
     }
   }
   return t;
@@ -181,13 +223,18 @@ Plot scales_plot(const GradientsByStep& g, const std::string& about) {
     for (int k = 0; k <= 30; ++k) line.x.push_back(k), line.y.push_back(100 * zero_at(pool.h, k));
     if (p.series.empty() || p.series.back().name != line.name) p.series.push_back(std::move(line));
   }
-  const int limit = largest_scale_log2(g.last().amax), at = std::clamp(limit, 0, 30);
+  const int limit = largest_scale_log2(g.last().amax);
+  const std::string step = "step " + std::to_string(g.last_step());
   if (limit >= 0 && limit <= 30)
-    p.marks = {
-        {Along::x, static_cast<double>(limit), "above: step " + std::to_string(g.last_step()) + " overflows", grey}};
+    p.marks = {{Along::x, static_cast<double>(limit),
+                "above: " + step + (g.is_bounded ? " may overflow" : " overflows"), grey}};
+  const std::string bare = percent_text(zero_at(g.last().h, 0));
+  const int at = std::min(limit, 30);
   return {"what_if",
-          "At step " + std::to_string(g.last_step()) + " a loss scale of 2^" + std::to_string(at) + " leaves " +
-              percent_text(zero_at(g.last().h, at)) + " zero, none " + percent_text(zero_at(g.last().h, 0)),
+          limit < 0 ? "The largest gradient of " + step + ", " + significant_text(g.last().amax, 3) +
+                          ", overflows without a loss scale; " + bare + " become zero"
+                    : "At " + step + " a loss scale of 2^" + std::to_string(at) + " leaves " +
+                          percent_text(zero_at(g.last().h, at)) + " zero, none " + bare,
           about,
           {p},
           1,
@@ -216,7 +263,7 @@ struct Fp8Row {
 int fitting_scale_log2(const ExponentHistogram& h, const Format& f) {
   int top = ExponentHistogram::max_exponent;
   while (top >= ExponentHistogram::min_exponent && h.binade(top).total() == 0) --top;
-  return f.max_exponent() - 1 - top;
+  return std::min(f.max_exponent() - 1 - top, 126);
 }
 
 }  // namespace
@@ -242,7 +289,7 @@ void fp8_parts(const Reference& read, const std::string& about, Outcome& out) {
   }
   Table t{
       "fp8",
-      "What FP8 loses to zero and overflow at the last watched step, without a scale and with one a tensor",
+      "What FP8 is sure to lose to zero and overflow at the last watched step, without a scale and with one a tensor",
       {text_column("kind"), integer_column("tensors"), integer_column("values"), real_column("E4M3, no scale", "%", 3),
        real_column("E4M3, scaled", "%", 3), real_column("E5M2, no scale", "%", 3), real_column("E5M2, scaled", "%", 3)},
       {},

@@ -2,6 +2,8 @@
 // large_run.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,29 +16,31 @@ namespace analysis::of_large_run {
 
 using namespace narrow;
 
-inline constexpr double overflows_from = 65520;  // half a quantum above 65504: the first value that rounds to Inf
-
 // Without their loss scale.
 struct Pool {
   ExponentHistogram h;
-  double amax = 0;
+  double amax = 0, least_amax = 0;  // two ends of a binade where no more is known
 
-  void add(const ExponentHistogram& other, double largest) { h.merge(other), amax = std::max(amax, largest); }
+  void add(const ExponentHistogram& other, const WatchedTensor& t) {
+    h.merge(other);
+    const double largest = t.unscaled(t.amax);
+    amax = std::max(amax, largest);
+    least_amax = std::max(least_amax, t.has_extremes || largest == 0 ? largest : std::ldexp(1.0, std::ilogb(largest)));
+  }
 };
 
 struct GradientsByStep {
   std::map<std::int64_t, Pool> steps;
   std::map<std::int64_t, std::map<std::string, Pool>> layers;
   std::map<std::int64_t, std::map<std::string, Pool>> parts;
-  std::vector<std::string> order;  // of layers, as the model has them
+  std::vector<std::string> order;  // of layers, by their numbers
   bool in_fp16 = false, is_bounded = false;
   std::int64_t broke_at = -1;  // the first step from which on no gradient is finite and not zero
 
   void add(const WatchedTensor& t, const ExponentHistogram& h) {
-    const std::string layer = layer_of(t.name), kind = t.role == "gradient" ? "" : " (activation)";
-    const double amax = t.unscaled(t.amax);
-    steps[t.step].add(h, amax), layers[t.step][layer].add(h, amax);
-    parts[t.step][part_of(t.name) + kind].add(h, amax);
+    const std::string layer = t.name.empty() ? "(no name)" : layer_of(t.name),
+                      kind = t.role == "gradient" ? "" : " (activation)";
+    steps[t.step].add(h, t), layers[t.step][layer].add(h, t), parts[t.step][part_of(t.name) + kind].add(h, t);
     if (std::find(order.begin(), order.end(), layer) == order.end()) order.push_back(layer);
     in_fp16 = in_fp16 || t.dtype == "fp16", is_bounded = is_bounded || !t.has_extremes;
   }
@@ -48,22 +52,28 @@ struct GradientsByStep {
   std::int64_t last_step() const { return steps.rbegin()->first; }
 };
 
+// Attention scores of the watched steps.
+struct Scores {
+  std::map<std::int64_t, double> largest;  // of the finite ones
+  std::int64_t broke_at = -1;              // the first step with Inf or NaN
+  bool is_bounded = false;
+
+  void see(const WatchedTensor& t);
+};
+
 // All that is shown of the run whose gradients are counted, read once.
 struct Reference {
   GradientsByStep gradients;
   LastStep last;                                                           // every kind of tensor
-  std::map<std::int64_t, double> scores;                                   // the largest of a step
+  Scores scores;
   std::map<std::pair<std::int64_t, std::string>, ExponentHistogram> wide;  // gradients of activations, not in FP16
 };
 
 Reference read_reference(const std::string& folder);
 Reference made_reference();
-void see_score(std::map<std::int64_t, double>& scores, const WatchedTensor& t);  // the largest of each step
 
-// What FP16 turns into zero when it is multiplied by 2^scale_log2, as a share of what is not zero.
-inline double zero_at(const ExponentHistogram& h, int scale_log2) {
-  return shares_of(h, narrow::operator""_fmt("fp16", 4), scale_log2).zero;
-}
+// What FP16 turns into zero when it is multiplied by 2^scale_log2, as a share of what is not zero; NaN where all is.
+double zero_at(const ExponentHistogram& h, int scale_log2);
 
 struct Worst {
   std::string name;

@@ -16,24 +16,20 @@ constexpr const char* usual_reference = "bf16-amp";  // every gradient in it has
 
 // ---- All runs
 
-std::string end_text(const RecordedRun& r) {
-  if (const auto step = r.first_not_finite()) return "Inf or NaN from step " + std::to_string(*step) + " on";
-  return std::isnan(r.final_loss()) ? "no loss was logged" : "ends at a loss of " + fixed_text(r.final_loss(), 2);
-}
-
 Cell cell_of(double x) { return std::isfinite(x) ? Cell{x} : Cell{}; }
 
 Table runs_table(const std::vector<RecordedRun>& runs, const RecordedRun* reference) {
-  Table t{"runs",
-          "Runs of one model under different recipes",
-          {text_column("run"), text_column("arithmetic"), integer_column("steps"), fixed_column("final loss", "", 3),
-           fixed_column("above " + std::string(reference == nullptr ? "the reference" : reference->name), "", 3),
-           fixed_column("held out", "", 3), integer_column("skipped steps"), integer_column("first Inf or NaN", "step"),
-           integer_column("tokens a second"), fixed_column("peak memory", "GiB", 1)},
-          {},
-          "final loss: mean of the last 20 steps; above: against the same steps of that run; emulated: FP8 and FP4 "
-          "rounded by narrow in place of a GPU's own products, so that its speed says nothing",
-          {}};
+  Table t{
+      "runs",
+      "Runs of one model under different recipes",
+      {text_column("run"), text_column("arithmetic"), integer_column("losses"), fixed_column("final loss", "", 3),
+       fixed_column("above " + std::string(reference == nullptr ? "the reference" : reference->name), "", 3),
+       fixed_column("held out", "", 3), integer_column("skipped steps"), integer_column("first Inf or NaN", "step"),
+       fixed_column("tokens a second", "", 0), fixed_column("peak memory", "GiB", 1)},
+      {},
+      "losses: that were logged; final loss: mean of the last 20; above: against that of as many losses of that run; "
+      "emulated: FP8 and FP4 rounded by narrow in place of a GPU's own products, so that its speed says nothing",
+      {}};
   for (const RecordedRun& r : runs) {
     double above = std::nan("");
     if (reference != nullptr && reference->losses.size() >= r.losses.size()) {
@@ -42,11 +38,9 @@ Table runs_table(const std::vector<RecordedRun>& runs, const RecordedRun* refere
       above = r.final_loss() - same.final_loss();
     }
     const auto broke = r.first_not_finite();
-    t.add({r.name, std::string(r.is_emulated ? "emulated" : "the GPU's"), static_cast<std::int64_t>(r.losses.size()),
+    t.add({r.name, r.arithmetic.empty() ? Cell{} : Cell{r.arithmetic}, static_cast<std::int64_t>(r.losses.size()),
            cell_of(r.final_loss()), cell_of(above), cell_of(r.held_out_loss), r.scaler ? Cell{r.skipped()} : Cell{},
-           broke ? Cell{*broke} : Cell{},
-           std::isfinite(r.tokens_per_second) ? Cell{static_cast<std::int64_t>(r.tokens_per_second)} : Cell{},
-           cell_of(r.peak_gib)});
+           broke ? Cell{*broke} : Cell{}, cell_of(r.tokens_per_second), cell_of(r.peak_gib)});
   }
   return t;
 }
@@ -66,7 +60,7 @@ PlotColour colour_of(const RecordedRun& r) {
 }
 
 // Means of ten steps. Several seeds of a recipe are a band behind the first of them.
-Plot losses_plot(const std::vector<RecordedRun>& runs, const std::string& about) {
+Plot losses_plot(const std::vector<RecordedRun>& runs, const RecordedRun& reference, const std::string& about) {
   constexpr std::size_t window = 10, most = 9;
   const auto curve = [](const RecordedRun& r, Series& s) {
     for (std::size_t i = 0; i + window <= r.losses.size(); i += window) {
@@ -77,11 +71,12 @@ Plot losses_plot(const std::vector<RecordedRun>& runs, const std::string& about)
   };
   std::vector<const RecordedRun*> shown;
   for (const RecordedRun& r : runs)
-    if (r.is_usual()) shown.push_back(&r);
+    if (r.is_usual() || &r == &reference) shown.push_back(&r);
   // The farthest from the best are what a picture shows; the others lie on one line.
   std::stable_sort(shown.begin(), shown.end(), [](const RecordedRun* a, const RecordedRun* b) {
     const bool known_a = colour_of(*a) != automatic, known_b = colour_of(*b) != automatic;
-    return known_a != known_b ? known_a : a->final_loss() > b->final_loss();
+    const auto end = [](const RecordedRun& r) { return std::isnan(r.final_loss()) ? -HUGE_VAL : r.final_loss(); };
+    return known_a != known_b ? known_a : end(*a) > end(*b);
   });
   if (shown.size() > most) shown.resize(most);
   Panel p;
@@ -96,8 +91,11 @@ Plot losses_plot(const std::vector<RecordedRun>& runs, const std::string& about)
         continue;
       Series s;
       curve(other, s);
-      if (band.x.empty()) band.x = s.x, band.low = band.high = line.y;
-      for (std::size_t i = 0; i < std::min(band.x.size(), s.y.size()); ++i)
+      if (s.y.empty()) continue;
+      if (band.x.empty()) band.x = line.x, band.low = band.high = line.y;
+      const std::size_t common = std::min(band.x.size(), s.y.size());
+      for (std::vector<double>* v : {&band.x, &band.low, &band.high}) v->resize(common);
+      for (std::size_t i = 0; i < common; ++i)
         band.low[i] = std::fmin(band.low[i], s.y[i]), band.high[i] = std::fmax(band.high[i], s.y[i]);
     }
     if (line.x.empty()) continue;
@@ -105,14 +103,16 @@ Plot losses_plot(const std::vector<RecordedRun>& runs, const std::string& about)
     p.series.push_back(std::move(line));
   }
   const RecordedRun *worst = nullptr, *best = nullptr;
+  std::size_t longest = 0;
+  for (const RecordedRun* r : shown) longest = std::max(longest, r->losses.size());
   for (const RecordedRun* r : shown) {
-    if (std::isnan(r->final_loss()) || r->losses.size() < runs.front().losses.size()) continue;
+    if (std::isnan(r->final_loss()) || r->losses.size() < longest) continue;
     if (worst == nullptr || r->final_loss() > worst->final_loss()) worst = r;
     if (best == nullptr || r->final_loss() < best->final_loss()) best = r;
   }
   std::string title = "Losses of " + std::to_string(shown.size()) + (shown.size() == 1 ? " recipe" : " recipes");
   if (worst != nullptr && worst != best)
-    title = best->name + " " + end_text(*best) + ", " + worst->name + " at " + fixed_text(worst->final_loss(), 2);
+    title = best->name + " " + best->end_text() + ", " + worst->name + " at " + fixed_text(worst->final_loss(), 2);
   Plot plot{"losses", title, about, {p}, 2, 0, ""};
   if (best == nullptr) return plot;
   // Those that end near the best, from the middle on: there they differ by less than a line is wide.
@@ -149,12 +149,14 @@ std::map<std::int64_t, Held> held_in_fp16(
   run.for_each_tensor([&](const WatchedTensor& t) {
     if (t.role != "activation_gradient" || t.dtype != "fp16" || t.finite() != t.count) return;
     const auto found = wide.find({t.step, t.series()});
-    const int k = std::ilogb(t.scale);
-    if (found == wide.end() || std::ldexp(1.0, k) != t.scale || found->second.count() != t.count) return;
+    const int k = std::isnan(t.unscaled(1)) ? 0 : std::ilogb(t.scale);
+    if (found == wide.end() || std::ldexp(1.0, k) != t.scale || found->second.count() != t.count || t.count == 0)
+      return;
     Held& held = by_step[t.step];
     held.zero += t.zero.total(), held.count += t.count;
     const ExponentHistogram& h = found->second;
-    held.predicted += static_cast<double>(h.zero.total()) + zero_at(h, k) * static_cast<double>(nonzero_count(h));
+    held.predicted += static_cast<double>(h.zero.total());
+    if (nonzero_count(h) > 0) held.predicted += zero_at(h, k) * static_cast<double>(nonzero_count(h));
   });
   return by_step;
 }
@@ -167,7 +169,7 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
               {text_column("run"), integer_column("step"), integer_column("values"),
                real_column("zeros recorded", "%", 3), real_column("zeros predicted", "%", 3)},
               {},
-              "at step 0 both have the same weights; later each follows its own path",
+              "at step 0 all have the same weights (fp16-pure's are rounded to FP16); later each follows its own path",
               {}};
   Panel scales, lost, both;
   scales.title = "loss scale", lost.title = "zeros recorded in FP16", both.title = "predicted and recorded, step 0";
@@ -244,102 +246,110 @@ void score_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refere
           "The largest attention score of each watched step",
           {text_column("run"), integer_column("step"), real_column("largest score", "", 3)},
           {},
-          "after 1/sqrt(d), before the mask; of one head and one row of every layer",
+          "as softmax takes them, before the mask; of one head and one row of every layer; Inf and NaN are left out",
           {}};
   const RecordedRun* highest = nullptr;
   double most = 0;
-  const auto add = [&](const RecordedRun& r, const std::map<std::int64_t, double>& scores) {
+  bool is_bounded = false;
+  std::vector<std::string> broke;
+  const auto add = [&](const RecordedRun& r, const Scores& scores) {
+    if (scores.broke_at >= 0) broke.push_back(r.name + " from step " + std::to_string(scores.broke_at) + " on");
     Series line{r.name, Draw::line_points, {}, {}, {}, {}, {}, automatic};
-    for (const auto& [step, score] : scores) {
+    for (const auto& [step, score] : scores.largest) {
       line.x.push_back(static_cast<double>(step)), line.y.push_back(std::log2(score));
       t.add({r.name, step, score});
-      if (score > most) most = score, highest = &r;
+      if (score > most) most = score, highest = &r, is_bounded = scores.is_bounded;
     }
     if (!line.x.empty()) p.series.push_back(std::move(line));
   };
   add(reference, read.scores);
   for (const RecordedRun& r : runs)
     if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) {
-      std::map<std::int64_t, double> scores;
-      WatchedRun(r.folder).for_each_tensor([&](const WatchedTensor& one) { see_score(scores, one); });
+      Scores scores;
+      WatchedRun(r.folder).for_each_tensor([&](const WatchedTensor& one) { scores.see(one); });
       add(r, scores);
     }
   if (highest == nullptr) return;
   p.marks = {{Along::y, 16.0, "FP16 ends", grey}};
   out.tables.push_back(std::move(t));
-  out.plots.push_back(
-      {"scores",
-       "The largest attention score is " + std::string(read.gradients.is_bounded ? "below " : "") +
-           significant_text(most, 3) + ", in " + highest->name + ": " +
-           (most >= overflows_from ? "beyond FP16"
-                                   : significant_text(overflows_from / most, 2) + " times below FP16's limit"),
-       "one head and one row of every layer, after 1/sqrt(d)",
-       {p},
-       1,
-       0,
-       ""});
+  const bool over = most >= fp16_overflows_from;
+  std::string title = "The largest " + std::string(broke.empty() ? "" : "finite ") + "attention score is " +
+                      (is_bounded ? "below " : "") + significant_text(most, 3) + ", in " + highest->name + ": " +
+                      (over && is_bounded ? "it may be beyond FP16"
+                       : over             ? "beyond FP16"
+                              : significant_text(fp16_overflows_from / most, 2) + " times below FP16's limit");
+  if (!broke.empty()) title += "; there are Inf or NaN in " + list_of(broke);
+  out.plots.push_back({"scores", title, "one head and one row of every layer", {p}, 1, 0, ""});
 }
 
 // ---- The sentence
 
-std::string finding_of(const std::vector<RecordedRun>& runs, const RecordedRun* reference, const GradientsByStep& g) {
-  std::string text;
-  if (const RecordedRun* bare = find_run(runs, "fp16-amp-noscale"), *scaled = find_run(runs, "fp16-amp");
-      bare != nullptr && scaled != nullptr)
-    text =
-        "FP16 autocast without a loss scale " + end_text(*bare) + ", with PyTorch's scaler from 2^16 it " +
-        end_text(*scaled) +
-        (reference != nullptr && reference != scaled ? " (" + reference->name + " " + end_text(*reference) + ")" : "") +
-        "; ";
+// What FP16 makes of the gradients of the last step.
+std::string gradients_text(const GradientsByStep& g) {
   const Pool& last = g.last();
-  const std::size_t said = text.size();
-  const double bare_zero = zero_at(last.h, 0);
-  const Worst worst_one = worst_layer(g);
+  const double zero = zero_at(last.h, 0);
+  const Worst worst = worst_layer(g);
   const int limit = largest_scale_log2(last.amax);
   const std::string which =
       "of the gradients of step " + std::to_string(g.last_step()) + (g.in_fp16 ? " that FP16 had left" : "");
-  text += "at loss scale 1 FP16 turns ";
-  text += bare_zero == 0 ? "none " + which + " into zero"
-                         : percent_text(bare_zero) + " " + which + " into zero, most in " + worst_one.name + " (" +
-                               percent_text(worst_one.zero) + "), at 2^" + std::to_string(limit) +
-                               ", the largest without overflow, " + percent_text(zero_at(last.h, limit));
-  if (said == 0) text[0] = 'A';
+  std::string text = "at loss scale 1 FP16 turns ";
+  if (zero == 0) text += "none " + which + " into zero";
+  else
+    text +=
+        percent_text(zero) + " " + which + " into zero, most in " + worst.name + " (" + percent_text(worst.zero) + ")";
+  if (last.least_amax >= fp16_overflows_from)
+    text += ", and the largest, " + significant_text(last.amax, 3) + ", overflows";
+  if (zero > 0 || last.least_amax >= fp16_overflows_from)
+    text += ", at 2^" + std::to_string(limit) + ", the largest " + without_overflow(g.is_bounded) + ", " +
+            percent_text(zero_at(last.h, limit)) + " are zero";
   if (last.h.nan.total() + last.h.inf.total() > 0) text += "; NaN and Inf among them are left out";
+  if (g.broke_at >= 0)
+    text += "; from the watched step " + std::to_string(g.broke_at) + " on no gradient is finite and not zero";
+  return text;
+}
+
+std::string finding_of(const std::vector<RecordedRun>& runs, const RecordedRun* reference, const GradientsByStep& g) {
+  std::string text;
+  const RecordedRun *bare = find_run(runs, "fp16-amp-noscale"), *scaled = find_run(runs, "fp16-amp");
+  const auto is_named = [&](const RecordedRun& r) { return &r == bare || &r == scaled || &r == reference; };
+  if (bare != nullptr && scaled != nullptr)
+    text =
+        "FP16 autocast without a loss scale " + bare->end_text() + ", with PyTorch's scaler from 2^16 it " +
+        scaled->end_text() +
+        (reference == bare || reference == scaled ? "" : " (" + reference->name + " " + reference->end_text() + ")") +
+        "; ";
+  text += gradients_text(g);
+  if (bare == nullptr || scaled == nullptr) text[0] = 'A';
   std::vector<std::string> broke;
-  for (const RecordedRun& r : runs)
-    if (const auto step = r.first_not_finite()) broke.push_back(r.name + " (step " + std::to_string(*step) + ")");
-  if (!broke.empty()) text += "; the loss becomes Inf or NaN in " + list_of(broke);
   const RecordedRun* worst = nullptr;
-  for (const RecordedRun& r : runs)
-    if (r.is_usual() && r.recipe != "fp16-amp-noscale" && reference != nullptr && std::isfinite(r.final_loss()) &&
-        r.losses.size() == reference->losses.size() && (worst == nullptr || r.final_loss() > worst->final_loss()))
+  for (const RecordedRun& r : runs) {
+    if (const auto step = r.first_not_finite()) broke.push_back(r.name + " (step " + std::to_string(*step) + ")");
+    else if (r.is_usual() && !is_named(r) && reference != nullptr && std::isfinite(r.final_loss()) &&
+             r.losses.size() == reference->losses.size() && (worst == nullptr || r.final_loss() > worst->final_loss()))
       worst = &r;
-  if (worst != nullptr && worst != reference)
-    text += "; of the " + std::string(broke.empty() ? "other runs " : "others ") + worst->name + " ends highest, at " +
-            fixed_text(worst->final_loss(), 2);
+  }
+  if (!broke.empty()) text += "; the loss becomes Inf or NaN in " + list_of(broke);
+  if (worst != nullptr)
+    text += "; of the runs not named yet " + worst->name + " ends highest, at " + fixed_text(worst->final_loss(), 2);
   return text + ".";
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const std::string& folder = parameters.text("run");
-  std::vector<RecordedRun> runs = recorded_runs();
-  if (runs.empty() && folder.empty()) (void)find_data("gpt/runs/bf16-amp/run.json");  // says where it looked
-  const RecordedRun* reference = find_run(runs, usual_reference);
-  if (!folder.empty()) {
-    const auto same = std::find_if(runs.begin(), runs.end(), [&](const RecordedRun& r) { return r.folder == folder; });
-    if (same == runs.end()) runs = {recorded_run(folder)};
-    reference = same == runs.end() ? &runs[0] : find_run(runs, file_text(folder));
-  } else if (reference == nullptr && !runs.empty()) {
-    reference = &runs[0];
-  }
+  // A run of the user's stands alone; what else is recorded is then not even read.
+  const bool is_own = !folder.empty() && !is_recorded(folder);
+  const std::vector<RecordedRun> runs = is_own ? std::vector{recorded_run(folder)} : recorded_runs();
+  if (runs.empty()) (void)find_data("gpt/runs/bf16-amp/run.json");  // says where it looked
+  const RecordedRun* reference = find_run(runs, folder.empty() ? usual_reference : file_text(folder));
+  if (reference == nullptr && !runs.empty()) reference = &runs[0];
   progress.at(0.2);
   const Reference read = reference == nullptr ? made_reference() : read_reference(reference->folder);
   const GradientsByStep& g = read.gradients;
   if (g.steps.empty())
     throw Error((reference == nullptr ? "the run" : reference->name) + ": no gradient is finite and not zero");
   progress.at(0.5);
-  std::string what = "made gradients", about = what;
+  std::string about = "made gradients";
   if (reference == nullptr) {
     out.data = made_text;
     out.notes.push_back(no_recordings_note("these are two layers of made gradients"));
@@ -347,31 +357,24 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     about = reference->name +
             (reference->parameters > 0 ? ", " + count_text(reference->parameters) + " parameters" : "") +
             (reference->tokens_per_step > 0 ? ", " + count_text(reference->tokens_per_step) + " tokens a step" : "");
-    out.data = folder.empty() || runs.size() > 1
-                   ? recorded_text("a GPT of " + count_text(reference->parameters) + " parameters, " +
-                                   std::to_string(runs.size()) + " recipes; gradients of " + reference->name)
-                   : Source(file_text(folder));
+    out.data = !is_own ? recorded_text("a GPT of " + count_text(reference->parameters) + " parameters, " +
+                                       std::to_string(runs.size()) + " recipes; gradients of " + reference->name)
+                       : Source(file_text(folder));
     out.tables.push_back(runs_table(runs, reference));
     const auto has_losses =
         std::any_of(runs.begin(), runs.end(), [](const RecordedRun& r) { return r.losses.size() >= 10; });
-    if (has_losses) out.plots.push_back(losses_plot(runs, about));
+    if (has_losses) out.plots.push_back(losses_plot(runs, *reference, about));
   }
   gradient_parts(g, about, out);
   fp8_parts(read, about, out);
   if (reference != nullptr) scaler_parts(runs, *reference, read, out);
   if (reference != nullptr) score_parts(runs, *reference, read, out);
   out.finding = finding_of(runs, reference, g);
-  if (g.is_bounded)
-    out.notes.push_back(
-        "The run recorded no largest values: the end of the binade stands for the largest of a tensor.");
-  if (g.broke_at >= 0)
-    out.notes.push_back("From the watched step " + std::to_string(g.broke_at) +
-                        " on no gradient is finite and not zero; the one before is shown as the last.");
+  if (g.is_bounded) out.notes.push_back(bounded_note);
   if (g.in_fp16)
     out.notes.push_back(
         "Some gradients of this run were held in FP16: what it had lost by then is not among the shares.");
-  out.notes.push_back(
-      "Counted in binades: a value at the first or last place of one may be on the other side of a limit.");
+  out.notes.push_back(binades_note);
   const bool has_seeds = std::any_of(runs.begin(), runs.end(), [](const RecordedRun& r) { return r.seed != 1; });
   if (runs.size() > 1 && !has_seeds)
     out.notes.push_back("One seed a recipe: small differences of losses may be the seed's.");

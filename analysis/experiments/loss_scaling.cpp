@@ -313,7 +313,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   if (!folder.empty()) {
     const WatchedRun run(folder);
     const std::optional<ScaleLog> log = run.scale_log();
-    if (!log) throw Error("run=" + quote(folder) + " has neither steps of a loss scaler nor gradients");
+    if (!log)
+      throw Error("run=" + quote(folder) + " has neither steps of a loss scaler nor gradients whose largest is known");
     out.data = file_text(run.folder()) + "; handwritten digits trained here";
     gradients = log->log;
     recorded = of_run(run, gradients);

@@ -169,24 +169,21 @@ std::string finding_of(const std::vector<Tried>& digits, const std::vector<Tried
 
 // What the same recipes do to a model of real size.
 std::string at_size() {
-  constexpr double as_good = 0.01;  // of the loss: what another seed changes on such a run
   const std::vector<RecordedRun> runs = recorded_runs();
   const RecordedRun* reference = find_run(runs, "bf16-amp");
-  if (reference == nullptr) return "";
+  if (reference == nullptr || std::isnan(reference->final_loss())) return "";
   std::vector<std::string> worse;
   std::size_t others = 0;
   for (const RecordedRun& r : runs) {
     if (&r == reference || !r.is_usual() || r.losses.size() != reference->losses.size()) continue;
     ++others;
-    if (r.final_loss() <= reference->final_loss() * (1 + as_good)) continue;
-    const auto broke = r.first_not_finite();
-    worse.push_back(r.recipe + " (" + (broke ? "NaN" : fixed_text(r.final_loss(), 2)) + ")");
+    if (r.final_loss() <= reference->final_loss() * (1 + as_good_share)) continue;
+    worse.push_back(r.recipe + " (" + (std::isnan(r.final_loss()) ? "NaN" : fixed_text(r.final_loss(), 2)) + ")");
   }
   if (others == 0) return "";
-  return "; of " + std::to_string(others) + " recorded runs of a GPT of " + count_text(reference->parameters) +
-         " parameters " + (worse.empty() ? "all" : std::to_string(others - worse.size())) +
-         " end within 1 % of BF16 autocast's loss (" + fixed_text(reference->final_loss(), 2) + ")" +
-         (worse.empty() ? "" : ", not " + list_of(worse));
+  return "; of " + std::to_string(others) + " recorded runs of a GPT " + reference->size_text() + " " +
+         (worse.empty() ? "all" : std::to_string(others - worse.size())) + " end within 1 % of BF16 autocast's loss (" +
+         fixed_text(reference->final_loss(), 2) + ")" + (worse.empty() ? "" : ", not " + list_of(worse));
 }
 
 Outcome run(const Parameters& parameters, Progress& progress) {

@@ -197,6 +197,16 @@ Panel loss_panel(const std::vector<WatchedLoss>& losses) {
   return p;
 }
 
+struct Data {
+  Source source;
+  std::vector<WatchedFormat> formats;
+  bool by_binades = false;  // no format was watched
+  Summary summary;
+  std::optional<ScaleLog> scaler;
+  std::vector<WatchedLoss> losses;
+  std::vector<std::string> notes;
+};
+
 // ---- The sentence ----
 
 std::string steps_text(const Summary& s) {
@@ -219,14 +229,16 @@ std::string formats_text(const Pool& pool, const std::vector<WatchedFormat>& for
          (formats.size() > most ? ", and " + counted(formats.size() - most, "format") + " are in the table" : "");
 }
 
-std::string worst_text(const Summary& s, const std::vector<WatchedFormat>& formats) {
+std::string worst_text(const Summary& s, const Data& d) {
+  const std::vector<WatchedFormat>& formats = d.formats;
   const Named* worst = nullptr;
   std::size_t format = 0;
   for (const std::vector<Named>& of_role : s.worst)
     for (std::size_t k = 0; k < of_role.size(); ++k)
       if (of_role[k].pool.lost(k) > 0 && (worst == nullptr || of_role[k].pool.lost(k) > worst->pool.lost(format)))
         worst = &of_role[k], format = k;
-  if (worst == nullptr) return "; no tensor loses a value to zero or overflow";
+  if (worst == nullptr)
+    return std::string("; no tensor ") + (d.by_binades ? "is sure to lose" : "loses") + " a value to zero or overflow";
   const std::uint64_t values = worst->pool.nonzero;
   return "; the worst is " + worst->name + " at step " + std::to_string(worst->step) + ": of its " +
          counted(values, "value") + " that " + (values == 1 ? "is" : "are") + " finite and not zero " +
@@ -242,37 +254,26 @@ std::string scaler_text(const std::optional<ScaleLog>& scaler) {
          counted(found.size(), "step") + (scaler->what.empty() ? "" : " " + scaler->what);
 }
 
-std::string finding_of(const Summary& s, const std::vector<WatchedFormat>& formats,
-                       const std::optional<ScaleLog>& scaler) {
+std::string finding_of(const Data& d) {
+  const Summary& s = d.summary;
   const std::size_t lead = s.lead();
   std::string text;
   if (s.records == 0)
     text = "The folder has 0 tensors: no step was watched to its end, and what formats did cannot be told";
   else if (lead == roles)
     text = "No value of " + counted(s.records, "tensor") + " " + steps_text(s) + " is finite and not zero";
-  else if (formats.empty()) text = "No format was watched " + steps_text(s) + ", so that what one loses cannot be told";
   else {
     const bool scaled = lead < 2 && s.most_scale != 1;
     text = "Of the " + std::string(role_words[lead]) + " " + steps_text(s) +
-           (scaled ? ", times the loss scale, " : ", ") + formats_text(s.by_role[lead], formats) +
-           worst_text(s, formats);
+           (scaled ? ", times the loss scale, " : ", ") + formats_text(s.by_role[lead], d.formats) + worst_text(s, d);
   }
   if (s.not_finite > 0)
     text += "; NaN or Inf are in " + count_text(static_cast<std::int64_t>(s.not_finite)) + " of " +
             counted(s.records, "tensor") + ", first in " + s.first_not_finite;
-  return text + scaler_text(scaler) + ".";
+  return text + scaler_text(d.scaler) + ".";
 }
 
 // ---- Whose run ----
-
-struct Data {
-  Source source;
-  std::vector<WatchedFormat> formats;
-  Summary summary;
-  std::optional<ScaleLog> scaler;
-  std::vector<WatchedLoss> losses;
-  std::vector<std::string> notes;
-};
 
 const std::vector<WatchedFormat> usual_formats = {{"fp16", "fp16"_fmt}, {"e4m3", "e4m3"_fmt}, {"e5m2", "e5m2"_fmt}};
 
@@ -286,19 +287,16 @@ void count_usual_formats(WatchedTensor& t) {
 
 Data read_run(const WatchedRun& run) {
   Data d;
-  const bool by_binades = run.formats().empty();
-  d.formats = by_binades ? usual_formats : run.formats();
+  d.by_binades = run.formats().empty();
+  d.formats = d.by_binades ? usual_formats : run.formats();
   bool is_bounded = false;
   run.for_each_tensor([&](WatchedTensor& t) {
-    if (by_binades) count_usual_formats(t);
+    if (d.by_binades) count_usual_formats(t);
     is_bounded = is_bounded || !t.has_extremes;
     d.summary.add(t);
   });
-  if (by_binades && d.summary.records > 0)
-    d.notes.push_back(
-        "Counted in binades: a value at the first or last place of one may be on the other side of a limit.");
-  if (is_bounded)
-    d.notes.push_back("The run recorded no largest values: the end of the binade stands for the largest of a tensor.");
+  if (d.by_binades && d.summary.records > 0) d.notes.push_back(binades_note);
+  if (is_bounded) d.notes.push_back(bounded_note);
   if (run.has_scaler()) d.scaler = run.scale_log();
   d.losses = run.losses();
   d.source = file_text(run.folder()) + (run.model().empty() ? "" : ", a run of " + run.model());
@@ -307,7 +305,7 @@ Data read_run(const WatchedRun& run) {
 
 Data made_run() {
   Data d;
-  d.formats = usual_formats;
+  d.formats = usual_formats, d.by_binades = true;
   for (const int step : {0, 50}) {
     WatchedTensor t = made_tensor(step, "made", -12 - step / 10);
     count_usual_formats(t);
@@ -335,7 +333,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const Summary& s = d.summary;
   Outcome out;
   out.data = d.source, out.notes = d.notes;
-  out.finding = finding_of(s, d.formats, d.scaler);
+  out.finding = finding_of(d);
   out.tables = {by_role(s, d.formats), over_steps(s, d.formats)};
   if (s.in_fp16 > 0)
     out.notes.push_back(count_text(static_cast<std::int64_t>(s.in_fp16)) + " of " + counted(s.records, "tensor") +
@@ -350,23 +348,20 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   if (lead == roles) return out;
   const std::string about =
       d.source.text + ", " + steps_text(s) + (lead < 2 && s.most_scale != 1 ? ", times the loss scale" : "");
-  if (!d.formats.empty()) {
-    std::vector<NamedFormat> shown;
-    for (const WatchedFormat& f : d.formats) shown.push_back({f.name, f.format});
-    out.plots.push_back({"histogram", "", about, {binades_panel(s.binades[lead], shown)}, 1, 0, ""});
-    const WatchedCounts& c = s.by_role[lead].formats[0];
-    out.plots.back().title =
-        d.formats[0].name + " turns " + percent_text(s.by_role[lead].share(c.underflow)) + " of the " +
-        role_words[lead] + " into zero and " + percent_text(s.by_role[lead].share(c.subnormal)) + " into subnormals" +
-        (c.overflow > 0 ? "; " + percent_text(s.by_role[lead].share(c.overflow)) + " overflow" : "");
-  }
+  std::vector<NamedFormat> shown;
+  for (const WatchedFormat& f : d.formats) shown.push_back({f.name, f.format});
+  out.plots.push_back({"histogram", "", about, {binades_panel(s.binades[lead], shown)}, 1, 0, ""});
+  const WatchedCounts& c = s.by_role[lead].formats[0];
+  out.plots.back().title = d.formats[0].name + " turns " + percent_text(s.by_role[lead].share(c.underflow)) +
+                           " of the " + role_words[lead] + " into zero and " +
+                           percent_text(s.by_role[lead].share(c.subnormal)) + " into subnormals" +
+                           (c.overflow > 0 ? "; " + percent_text(s.by_role[lead].share(c.overflow)) + " overflow" : "");
   Plot steps{"over_steps", "", about, {}, 2, 0, ""};
-  for (std::size_t role = 0; role < roles && !d.formats.empty(); ++role)
+  for (std::size_t role = 0; role < roles; ++role)
     if (s.by_role[role].nonzero > 0) steps.panels.push_back(lost_panel(s, d.formats, role));
   if (d.scaler && !d.scaler->log.scale.empty()) steps.panels.push_back(scale_panel(d.scaler->log));
   if (!d.losses.empty()) steps.panels.push_back(loss_panel(d.losses));
-  if (steps.panels.empty()) return out;
-  steps.title = d.formats.empty() ? "Loss and loss scale" : worst_text(s, d.formats).substr(2);
+  steps.title = worst_text(s, d).substr(2);
   steps.title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(steps.title[0])));
   out.plots.push_back(std::move(steps));
   return out;

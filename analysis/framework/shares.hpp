@@ -12,6 +12,8 @@
 
 namespace analysis {
 
+inline constexpr double fp16_overflows_from = 65520;  // the middle between 65504 and 2^16 rounds to Inf
+
 struct NamedFormat {
   std::string_view name;
   narrow::Format format;

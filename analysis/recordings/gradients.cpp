@@ -83,23 +83,20 @@ Gradients from_run(const WatchedRun& run) {
   if (last.tensors().empty()) throw Error("run=" + quote(run.folder()) + ": no gradients were watched");
   Gradients g;
   std::size_t in_fp16 = 0;
-  bool is_bounded = false;
   for (const WatchedTensor& t : last.tensors()) {
     in_fp16 += t.dtype == "fp16" ? 1 : 0;
-    is_bounded = is_bounded || !t.has_extremes;
+    g.is_bounded = g.is_bounded || !t.has_extremes;
     const ExponentHistogram h = unscaled_histogram(run, t);
     g.add({t.role == "gradient" ? "grad" : "actgrad", t.series().substr(t.role.size() + 1), t.unscaled(t.amax), h});
   }
-  if (is_bounded)
-    g.notes.push_back("The run recorded no largest values: the end of the binade stands for the largest of a tensor.");
+  if (g.is_bounded) g.notes.push_back(bounded_note);
   g.scaled_by = power_text(last.tensors().front().scale);
   g.what = file_text(run.folder()) + " at step " + std::to_string(last.tensors().front().step);
   if (in_fp16 > 0)
     g.notes.push_back(
         std::to_string(in_fp16) + " of " + std::to_string(last.tensors().size()) +
         " tensors were held in FP16 when they were counted: what it had lost by then is among their zeros.");
-  g.notes.push_back(
-      "Counted in binades: a value at the first or last place of one may be on the other side of a limit.");
+  g.notes.push_back(binades_note);
   return g;
 }
 
@@ -162,10 +159,9 @@ int loss_scale_log2(const Gradients& g) {
 }
 
 int largest_scale_log2(double amax) {
-  constexpr double overflows_from = 65520;  // half a quantum above 65504: the first value that rounds to Inf
   constexpr int most = 127;                 // of a float; all gradients are zero, or as good as
   int k = most;
-  while (k > -most && std::ldexp(amax, k) >= overflows_from) --k;
+  while (k > -most && std::ldexp(amax, k) >= fp16_overflows_from) --k;
   return k;
 }
 

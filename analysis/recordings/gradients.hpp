@@ -12,6 +12,17 @@
 
 namespace analysis {
 
+// What answers that stand on counts of binades say with them.
+inline constexpr const char* binades_note =
+    "Counted in binades: what is sure to be lost. A value at the first or last place of a binade may be on the other "
+    "side "
+    "of a limit, and so may any in a binade that a limit cuts, as E4M3's cuts that from 256 to 512.";
+inline constexpr const char* bounded_note =
+    "The run recorded no largest values: the end of the binade stands for the largest of a tensor.";
+inline std::string without_overflow(bool is_bounded) {
+  return is_bounded ? "that is sure not to overflow" : "without overflow";
+}
+
 struct Gradients {
   std::vector<RecordedTensor> tensors;
   narrow::ExponentHistogram all;
@@ -19,6 +30,7 @@ struct Gradients {
   NotFinite not_finite;
   std::string what;                // for subtitles
   std::vector<std::string> notes;  // which tensors of a file were taken
+  bool is_bounded = false;         // amax is the end of its binade
   std::string scaled_by = {};      // the loss scale of a watched run, whose doing Inf and NaN may be; empty: none
 
   void add(RecordedTensor t);

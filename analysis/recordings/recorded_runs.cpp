@@ -67,7 +67,11 @@ std::size_t end_of_number(std::string_view name) {
 
 std::string run_folder(const std::string& given) {
   std::error_code error;
-  if (given.empty() || given.find('/') != std::string::npos || fs::exists(given, error)) return given;
+  if (given.empty() || given.find('/') != std::string::npos || fs::exists(given, error)) {
+    std::string folder = given;
+    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+    return folder;
+  }
   const std::vector<std::string> known = names_of_runs();
   std::vector<std::string> names;
   for (const std::string& folder : known) {
@@ -81,9 +85,9 @@ std::string run_folder(const std::string& given) {
 double RecordedRun::final_loss() const {
   constexpr std::size_t last = 20;
   const std::size_t n = std::min(last, losses.size());
-  double sum = 0;
-  for (std::size_t i = losses.size() - n; i < losses.size(); ++i) sum += losses[i].loss;
-  return n == 0 || !std::isfinite(sum) ? std::nan("") : sum / static_cast<double>(n);
+  double mean = 0;
+  for (std::size_t i = losses.size() - n; i < losses.size(); ++i) mean += losses[i].loss / static_cast<double>(n);
+  return n == 0 || !std::isfinite(mean) ? std::nan("") : mean;
 }
 
 std::optional<std::int64_t> RecordedRun::first_not_finite() const {
@@ -107,11 +111,28 @@ RecordedRun recorded_run(const std::string& folder) {
   r.tokens_per_step = integer_of(about, "tokens_per_step", 0), r.parameters = integer_of(about, "parameters", 0);
   r.rate = number_of(about, "rate"), r.tokens_per_second = number_of(about, "tokens_per_second");
   r.peak_gib = number_of(about, "peak_gib"), r.held_out_loss = number_of(about, "held_out_loss");
-  r.is_emulated = text_of(about, "arithmetic", "") == "emulated";
+  r.arithmetic = text_of(about, "arithmetic", "");
   r.has_other_rate = std::isfinite(r.rate) && r.rate != usual_rate;
   r.losses = run.losses();
   if (run.has_scaler()) r.scaler = run.scale_log();
   return r;
+}
+
+std::string RecordedRun::end_text() const {
+  const auto broke = first_not_finite();
+  const std::string at = broke ? "step " + std::to_string(*broke) : "";
+  if (std::isnan(final_loss())) return broke ? "gives Inf or NaN at " + at : "logged no loss";
+  return "ends at a loss of " + fixed_text(final_loss(), 2) + (broke ? " after Inf or NaN at " + at : "");
+}
+
+std::string RecordedRun::size_text() const {
+  return parameters > 0 ? "at " + significant_text(static_cast<double>(parameters) / 1e6, 3) + " M parameters"
+                        : "in " + name;
+}
+
+bool is_recorded(const std::string& folder) {
+  const std::vector<std::string> known = names_of_runs();
+  return std::find(known.begin(), known.end(), folder) != known.end();
 }
 
 std::vector<RecordedRun> recorded_runs() {

@@ -17,18 +17,24 @@ struct RecordedRun {
   std::string folder, name, recipe;  // name: of the folder, with seed, rate and remedy where they are not the usual
   std::int64_t seed = 1, steps = 0, tokens_per_step = 0, parameters = 0;
   double rate = 0, tokens_per_second = 0, peak_gib = 0, held_out_loss = 0;  // NaN: not said, or not a number
-  bool is_emulated = false;
-  std::string remedy = "none";
+  std::string remedy = "none", arithmetic = {};  // arithmetic: torch, emulated; empty: not said
   std::vector<narrow::WatchedLoss> losses;
   std::optional<narrow::ScaleLog> scaler;
 
-  bool is_usual() const { return remedy == "none" && seed == 1 && !has_other_rate; }
   bool has_other_rate = false;
-  double final_loss() const;                             // mean of the last 20 steps; NaN where one is no number
+
+  bool is_usual() const { return remedy == "none" && seed == 1 && !has_other_rate; }
+  double final_loss() const;                             // mean of the last 20 logged; NaN where one is no number
   std::optional<std::int64_t> first_not_finite() const;  // the step of the first loss that is Inf or NaN
   std::int64_t skipped() const;                          // steps
+  std::string end_text() const;                          // "ends at a loss of 4.20"
+  std::string size_text() const;                         // "at 121 M parameters"
 };
 
+// A final loss this share above another's is as good: about what another seed changes in runs of this kind.
+inline constexpr double as_good_share = 0.01;
+
+bool is_recorded(const std::string& folder);  // one of those below
 // By name; none where NARROW_DATA is set to nothing.
 std::vector<RecordedRun> recorded_runs();
 RecordedRun recorded_run(const std::string& folder);

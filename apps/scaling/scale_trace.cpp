@@ -146,7 +146,8 @@ std::string add_recorded_scales(narrow::GradientLog& log, const Options& o,
 narrow::ScaleLog read_log(const std::string& events) {
   if (narrow::is_watched_run(events)) {
     if (auto log = narrow::WatchedRun(events).scale_log()) return *log;
-    throw narrow::Error("--events: " + narrow::quote(events) + " has neither steps of a loss scaler nor gradients");
+    throw narrow::Error("--events: " + narrow::quote(events) +
+                        " has neither steps of a loss scaler nor gradients whose largest is known");
   }
   const auto [file, run] = narrow::split_file_and_name(events);
   return narrow::parse_scale_log(

@@ -242,7 +242,7 @@ def train(name, tokens, o):
     about = json.loads((folder / "run.json").read_text())
     about |= {"recipe": name, "arithmetic": "emulated" if hasattr(model, "narrow_emulation") else "torch", "seed": o.seed,
               "remedy": o.remedy, "rate": o.rate, "layers": o.layers, "width": o.width, "heads": o.heads, "context": o.context,
-              "parameters": parameters, "tokens_per_step": size, "steps": o.steps, "held_out_loss": word(float(np.mean(held))),
+              "parameters": parameters, "tokens_per_step": size, "steps": o.steps, "schedule": o.schedule, "held_out_loss": word(float(np.mean(held))),
               "tokens_per_second": round(size / float(np.median(seconds))),
               "peak_gib": round(peak / 2**30, 1) if o.device == "cuda" else None,
               "device": torch.cuda.get_device_name() if o.device == "cuda" else "CPU", "torch": torch.__version__}  # fmt: skip
@@ -261,12 +261,13 @@ def main():
     parser.add_argument("--tokens", required=True)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     for word, value in (("steps", 600), ("batch", 50), ("parts", 1), ("layers", 12), ("width", 768), ("heads", 12), ("context", 1024),
-                        ("seed", 1), ("watched", 30), ("schedule", 600)):  # fmt: skip
+                        ("seed", 1), ("watched", 30), ("schedule", 0)):  # fmt: skip
         parser.add_argument(f"--{word}", type=int, default=value)
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--remedy", choices=["none", "qk_norm", "soft_cap", "small_q"], default="none")
     parser.add_argument("--device", default="cuda")
     o = parser.parse_args()
+    o.schedule = o.schedule or max(600, o.steps)
     tokens = np.load(o.tokens, mmap_mode="r")
     o.output.mkdir(parents=True, exist_ok=True)
     for name in o.recipes:

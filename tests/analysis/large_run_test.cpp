@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "analysis/recordings/recorded_runs.hpp"
+#include "recordings.hpp"
 #include "stored.hpp"
 #include "tensor/watched_folder.hpp"
 
@@ -56,7 +57,7 @@ TEST_CASE("analysis: large_run on a run of one's own says what the values give")
   const Outcome o = test::run_experiment("large_run", {"run=" + folder.path()});
   CHECK(o.finding ==
         "At loss scale 1 FP16 turns 37.5 % of the gradients of step 7 into zero, most in h.1 (75 %), at 2^16, the "
-        "largest without overflow, 0 %.");
+        "largest without overflow, 0 % are zero.");
   const narrow::report::Table& runs = table_of(o, "runs");
   REQUIRE(runs.rows.size() == 1);
   CHECK(number(runs.rows[0][2]) == 40);
@@ -82,15 +83,41 @@ TEST_CASE("analysis: large_run says where a run broke, and which gradients FP16 
   CHECK(has(o.finding, "At loss scale 1 FP16 turns none of the gradients of step 0 that FP16 had left into zero"));
   CHECK(has(o.finding, "; the loss becomes Inf or NaN in "));
   CHECK(has(o.finding, " (step 1)."));
-  bool said = false;
-  for (const std::string& note : o.notes) said = said || has(note, "From the watched step 5 on no gradient is finite");
-  CHECK(said);
+  CHECK(has(o.finding, "; from the watched step 5 on no gradient is finite and not zero; the loss becomes"));
+  const Outcome slash = test::run_experiment("large_run", {"run=" + folder.path() + "/"});
+  CHECK(slash.finding == o.finding);
+  CHECK(slash.data.text == o.data.text);
   test::write_run(folder, test::watched_line({5, "gradient", "w", {NAN, 0}}));
   CHECK(has(test::error_of([&] { test::run_experiment("large_run", {"run=" + folder.path()}); }),
             ": no gradient is finite and not zero"));
   test::write_run(folder, test::watched_line({5, "gradient", "w", {1}, 3}));
   CHECK(has(test::error_of([&] { test::run_experiment("large_run", {"run=" + folder.path()}); }),
             "which is no power of two"));
+}
+
+// What may stand in folders of others: seeds of unequal length, losses that recover, tensors far below any format.
+TEST_CASE("analysis: large_run takes recordings of any shape") {
+  const test::WithData data;
+  const auto write = [&](const std::string& name, const std::string& about, const std::string& tensors,
+                         const std::string& losses) {
+    const std::string folder = "gpt/runs/" + name;
+    data.write(folder + "/run.json", R"({"narrow_run": 1, "formats": ["fp16", "e4m3"])" + about + "}");
+    data.write(folder + "/tensors.jsonl", tensors);
+    data.write(folder + "/loss.jsonl", losses);
+  };
+  const std::string line = test::watched_line({0, "gradient", "w", {1, 1e-9f}});
+  write("a", R"(, "recipe": "a", "tokens_per_second": 1e300)", line, losses_of(40, 5, 1));
+  write("a-seed2", R"(, "recipe": "a", "seed": 2)", line, losses_of(400, 5, 2));
+  write("a-seed3", R"(, "recipe": "a", "seed": 3)", line, losses_of(20, 5, 2));
+  write("b", R"(, "recipe": "b")", line,
+        "{\"step\": 0, \"loss\": \"nan\"}\n" + losses_of(40, 5, 3).substr(losses_of(40, 5, 3).find('\n') + 1));
+  write("tiny", "", test::watched_line({0, "gradient", "w", {0x1p-120f, 0x1p-126f}}), "");
+  const Outcome o = test::run_experiment("large_run", {});
+  CHECK(has(o.finding, "At loss scale 1 FP16 turns 50 % of the gradients of step 0 into zero"));
+  CHECK(has(o.finding, "; the loss becomes Inf or NaN in b (step 0)"));
+  CHECK(table_of(o, "runs").rows.size() == 5);
+  CHECK(has(test::run_experiment("large_run", {"run=tiny"}).finding, "FP16 turns 100 % of the gradients"));
+  CHECK(has(test::run_experiment("large_run", {"run=a-seed2"}).plots[0].title, "recipe"));
 }
 
 TEST_CASE("analysis: large_run shows the largest attention score of each step") {
@@ -107,6 +134,9 @@ TEST_CASE("analysis: large_run shows the largest attention score of each step") 
   CHECK(number(t.rows[1][2]) == 70000);
   CHECK(has(o.plots.back().title, "The largest attention score is 70000, in "));
   CHECK(has(o.plots.back().title, ": beyond FP16"));
+  test::write_run(folder, {{0, "gradient", "w", {1}}, {0, "score", "a", {2, INFINITY}}});
+  CHECK(has(test::run_experiment("large_run", {"run=" + folder.path()}).plots.back().title,
+            "The largest finite attention score is 2, "));
 }
 
 TEST_CASE("analysis: master_weights counts the updates of a run that are below half of a weight's last place") {
@@ -149,7 +179,7 @@ TEST_CASE("analysis: every recorded run is whole and small") {
     CAPTURE(r.name);
     for (const auto& file : std::filesystem::directory_iterator(r.folder)) bytes += file.file_size();
     CHECK(r.parameters > 120'000'000);
-    CHECK(r.tokens_per_step * r.steps >= (r.recipe == "fp32" || r.recipe == "fp8-scaled-mm" ? 10'000'000 : 30'000'000));
+    CHECK(r.tokens_per_step * r.steps >= 30'000'000);
     CHECK(static_cast<std::int64_t>(r.losses.size()) == r.steps);
     CHECK(r.scaler.has_value() == (r.recipe.rfind("fp16-amp", 0) == 0 && r.recipe != "fp16-amp-noscale"));
     CHECK(r.losses[0].loss == doctest::Approx(10.2).epsilon(0.02));  // log 23,040 and what the start adds
@@ -168,12 +198,15 @@ TEST_CASE("analysis: binades predict the zeros that an FP16 run recorded") {
     const std::string& run = std::get<std::string>(row[0]);
     CAPTURE(run);
     const double recorded = number(row[3]), predicted = number(row[4]);
-    // At 2^4 gradients that underflow on the way down leave more zeros than the last rounding does.
-    // BF16 has some zeros of its own, where sums cancel.
-    constexpr double between_types = 0.02, on_the_way = 0.25, own_zeros = 0.002 /* % */;
-    const double share = run == "fp16-amp-2^4" ? on_the_way : between_types;
-    CHECK(std::fabs(recorded - predicted) <= share * recorded + own_zeros);
-    CHECK(predicted <= recorded * (1 + between_types) + own_zeros);
+    // At 2^4 gradients that underflow on the way down leave more zeros than the last rounding does. At 2^30 nothing
+    // underflows: what zeros there are, BF16 has of its own where sums cancel.
+    constexpr double between_types = 0.02, on_the_way = 0.25, own_zeros = 0.003 /* % */;
+    if (predicted < own_zeros) {
+      CHECK(recorded < own_zeros);
+      continue;
+    }
+    CHECK(std::fabs(recorded - predicted) <= (run == "fp16-amp-2^4" ? on_the_way : between_types) * recorded);
+    CHECK(predicted <= recorded * (1 + between_types));
     ++compared;
   }
   CHECK(compared >= 4);

@@ -21,11 +21,7 @@ class WithData {
     set_environment(folder_);
   }
   // With one file in it: "torch/logs.json".
-  WithData(const std::string& name, const std::string& text) : WithData() {
-    const std::filesystem::path path = std::filesystem::path(folder_) / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-  }
+  WithData(const std::string& name, const std::string& text) : WithData() { write(name, text); }
   ~WithData() {
     if (before_) {
       setenv("NARROW_DATA", before_->c_str(), 1);
@@ -39,6 +35,11 @@ class WithData {
   WithData& operator=(const WithData&) = delete;
 
   const std::string& folder() const { return folder_; }
+  void write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = std::filesystem::path(folder_) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
   void set_environment(const std::string& value) { setenv("NARROW_DATA", value.c_str(), 1); }
 
  private:

@@ -97,6 +97,12 @@ TEST_CASE("tensor: a record may have binades without signs, and no largest value
   CHECK(t.histogram().inf.total() == 1);
   CHECK(t.histogram().binade(-1).total() == 3);
   CHECK(t.amax == static_cast<double>(1.1f));  // as many digits as tell a float from others
+  const std::string most = with(with(counts, "\"first\": -2", "\"first\": 126"), "[0, 3, 1, 0]", "[3, 1]");
+  CHECK(first_of(most + R"(, "amax": 3.4028235e+38, "min_nonzero": 1.7014118e+38)").amax == 0x1.fffffep127);
+  CHECK(contains(test::error_of([&] { first_of(most + R"(, "amax": 3.5e+38, "min_nonzero": 1.7014118e+38)"); }),
+                 "amax is 3.5e+38; it is to be 0 or more, within FP32"));
+  CHECK(contains(test::error_of([&] { first_of(counts + R"(, "amax": 1e-60, "min_nonzero": 1e-60)"); }),
+                 "amax is 1e-60"));
   const WatchedTensor bounded = first_of(counts);
   CHECK_FALSE(bounded.has_extremes);
   CHECK(bounded.amax == 0x1.fffffep0);

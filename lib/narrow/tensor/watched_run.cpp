@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -117,6 +118,12 @@ void read_binades(const Object& in, WatchedTensor& t) {
                          in.integer(one ? "binades" : "positive", positive[k], most_values)});
 }
 
+// Beyond FP32: Inf.
+float to_float(double x) {
+  constexpr double largest = 0x1.ffffffp127;  // from here on rounding gives Inf, and the conversion is undefined
+  return x >= largest ? HUGE_VALF : x <= -largest ? -HUGE_VALF : static_cast<float>(x);
+}
+
 // The extremes are null just where there is nothing that they could be of. Where they were not recorded, the ends of
 // the binades are known.
 void check_extremes(const Object& in, WatchedTensor& t) {
@@ -132,16 +139,17 @@ void check_extremes(const Object& in, WatchedTensor& t) {
     t.amax = std::ldexp(0x1.fffffep0, top);
     return;
   }
-  t.amax = in.number("amax"), t.min_nonzero = in.number("min_nonzero");
+  // Where bytes count the file has no more digits than tell a float from others.
+  t.amax = static_cast<double>(to_float(in.number("amax")));
+  t.min_nonzero = static_cast<double>(to_float(in.number("min_nonzero")));
   const std::uint64_t nonzero = t.finite() - t.zero.total();
-  if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0 || t.amax > 0x1.fffffep+127)
+  if (std::isnan(t.amax) != (t.finite() == 0) || t.amax < 0 || std::isinf(t.amax) || (t.amax == 0 && nonzero > 0))
     in.refuse("amax", in.at("amax"), t.finite() == 0 ? "null: no value is finite" : "0 or more, within FP32");
   if (std::isnan(t.min_nonzero) != (nonzero == 0) || t.min_nonzero <= 0 || t.min_nonzero > t.amax)
     in.refuse("min_nonzero", in.at("min_nonzero"),
               nonzero == 0 ? "null: no value is finite and not zero" : "above 0 and at most amax");
-  // Where bytes count the file has no more digits than tell a float from others.
-  t.amax = t.finite() == 0 ? 0 : static_cast<float>(t.amax);
-  t.min_nonzero = nonzero == 0 ? 0 : static_cast<float>(t.min_nonzero);
+  if (t.finite() == 0) t.amax = 0;
+  if (nonzero == 0) t.min_nonzero = 0;
 }
 
 WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& formats, const std::string& where) {
@@ -205,8 +213,9 @@ ExponentHistogram WatchedTensor::histogram() const {
 
 // Dumps of a run may lie beside a run.json of somebody else's.
 bool is_watched_run(const std::string& path) {
+  std::error_code error;  // a pipe would not end
   const std::string head = path + "/run.json";
-  return file_exists(head) && read_text(head).find("\"narrow_run\"") != std::string::npos;
+  return std::filesystem::is_regular_file(head, error) && read_text(head).find("\"narrow_run\"") != std::string::npos;
 }
 
 WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
@@ -288,13 +297,14 @@ std::optional<ScaleLog> WatchedRun::scale_log() const {
     if (log.steps.empty() || log.steps.back() != t.step) log.steps.push_back(t.step), log.amax.push_back(0);
     // What is not finite in FP16 may be the scale's doing; in a wider type it overflows at every scale.
     const bool is_finite = t.finite() == t.count;
+    if (is_finite && !t.has_extremes) log.amax.back() = GradientLog::no_amax;
     const double unscaled = is_finite ? t.unscaled(t.amax) : HUGE_VAL;
     float& amax = log.amax.back();
     if (amax == GradientLog::no_amax || std::isnan(unscaled) || (t.dtype == "fp16" && !is_finite))
       amax = GradientLog::no_amax;
     else amax = std::max(amax, unscaled > 0x1.fffffep+127 ? HUGE_VALF : static_cast<float>(unscaled));
   });
-  if (log.steps.empty()) return {};
+  if (std::ranges::all_of(log.amax, [](float x) { return x == GradientLog::no_amax; })) return {};  // none, or unknown
   const std::string what = "the largest of all gradients of " + std::to_string(log.steps.size()) + " watched steps";
   return ScaleLog{std::move(log), what};
 }

@@ -435,7 +435,7 @@ def watch(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None
     steps that are skipped, too), and with neither when w.end_step() is called. include, exclude: regular expressions,
     searched in names of modules and parameters. tensorboard: True, a folder, or a SummaryWriter. resume: goes on with a folder after its last whole
     line; step: the number of the first step, where it is not the next one. signs=False with formats=() writes binades
-    of magnitudes alone, a third of the bytes; what a format makes of them is then told from the binades.
+    of magnitudes alone, a third of the bytes; what a format makes of them is then known as far as binades tell.
 
     What is counted: outputs of a module that is called several times in a step (micro-batches) add up. Gradients are
     read when scaler.unscale_() or optimizer.step() begins; those that a scaler multiplied say by how much. FP64 is read
