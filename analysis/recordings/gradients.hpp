@@ -20,7 +20,7 @@ inline constexpr const char* binades_note =
 inline constexpr const char* bounded_note =
     "The run recorded no largest values: the end of the binade stands for the largest of a tensor.";
 inline std::string without_overflow(bool is_bounded) {
-  return is_bounded ? "that is sure not to overflow" : "without overflow";
+  return is_bounded ? "sure not to overflow" : "without overflow";
 }
 
 struct Gradients {
