@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "analysis/framework/experiment.hpp"
-#include "analysis/recordings/recorded_runs.hpp"
+#include "analysis/framework/run_folders.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/text/exact_number.hpp"
 #include "narrow/text/quote.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "analysis/recordings/gradients.hpp"
 #include "narrow/base/error.hpp"
@@ -10,31 +9,15 @@
 #include "narrow/tensor/watched_counts.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/strict_json.hpp"
-#include "narrow/text/text.hpp"
 
 namespace analysis {
 
 using namespace narrow;
 using Json = nlohmann::json;
-namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* runs_folder = "gpt/runs";
 constexpr double usual_rate = 6e-4;  // of data/gpt/record.py
-
-// The folders of the first place that has any.
-std::vector<std::string> names_of_runs() {
-  for (const std::string& data : data_folders()) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator at(data + "/" + runs_folder, error), end; !error && at != end; at.increment(error))
-      if (is_watched_run(at->path().string())) names.push_back(at->path().string());
-    std::sort(names.begin(), names.end());
-    if (!names.empty()) return names;
-  }
-  return {};
-}
 
 double number_of(const Json& about, const char* key) {
   const auto found = about.find(key);
@@ -64,23 +47,6 @@ std::size_t end_of_number(std::string_view name) {
 }
 
 }  // namespace
-
-std::string run_folder(const std::string& given) {
-  std::error_code error;
-  if (given.empty() || given.find('/') != std::string::npos || fs::exists(given, error)) {
-    std::string folder = given;
-    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
-    return folder;
-  }
-  const std::vector<std::string> known = names_of_runs();
-  std::vector<std::string> names;
-  for (const std::string& folder : known) {
-    names.push_back(file_text(folder));
-    if (names.back() == given) return folder;
-  }
-  throw Error("run=" + quote(given) + ": there is no such folder; " + hint(given, {names.begin(), names.end()}) +
-              (names.empty() ? "no run is recorded" : "recorded are " + list_of(names)));
-}
 
 double RecordedRun::final_loss() const {
   constexpr std::size_t last = 20;
@@ -131,13 +97,13 @@ std::string RecordedRun::size_text() const {
 }
 
 bool is_recorded(const std::string& folder) {
-  const std::vector<std::string> known = names_of_runs();
+  const std::vector<std::string> known = recorded_folders();
   return std::find(known.begin(), known.end(), folder) != known.end();
 }
 
 std::vector<RecordedRun> recorded_runs() {
   std::vector<RecordedRun> all;
-  for (const std::string& folder : names_of_runs()) all.push_back(recorded_run(folder));
+  for (const std::string& folder : recorded_folders()) all.push_back(recorded_run(folder));
   return all;
 }
 

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "analysis/framework/run_folders.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/tensor/watched_run.hpp"
 
 namespace analysis {
-
-// The folder that run= names: one of the user's, or NAME for data/gpt/runs/NAME. Throws Error with the names.
-std::string run_folder(const std::string& given);
 
 struct RecordedRun {
   std::string folder, name, recipe;  // name: of the folder, with seed, rate and remedy where they are not the usual
