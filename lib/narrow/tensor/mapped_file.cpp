@@ -74,7 +74,7 @@ class Slice : public ByteSource {
     if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
       fail(file_->path(), "read beyond the end of a tensor");
     check();
-    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    file_->read(static_cast<std::uint64_t>(bytes_.data() - file_->bytes().data()) + offset, out);
   }
   std::span<const std::byte> mapped() const override { return bytes_; }
   void check() const override { file_->check(); }
@@ -97,6 +97,7 @@ std::shared_ptr<const MappedFile> MappedFile::map(int file, std::string path, bo
     void* place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
     if (place == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
     result->bytes_ = {static_cast<const std::byte*>(place), size};
+    result->size_ = size;
   }
   result->path_ = std::move(path);
   result->mapped_ = true;
@@ -166,6 +167,7 @@ std::shared_ptr<const MappedFile> MappedFile::in_memory(std::vector<std::byte> b
   std::shared_ptr<MappedFile> result(new MappedFile);
   result->memory_ = std::move(bytes);
   result->bytes_ = result->memory_;
+  result->size_ = result->memory_.size();
   result->path_ = std::move(path);
   return result;
 }
@@ -179,6 +181,16 @@ MappedFile::~MappedFile() {
   }
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   if (file_ >= 0) close(file_);
+}
+
+std::span<const std::byte> MappedFile::bytes() const { return bytes_; }
+
+std::span<const std::byte> MappedFile::head(std::uint64_t most) const {
+  return bytes_.first(static_cast<std::size_t>(std::min<std::uint64_t>(most, size_)));
+}
+
+void MappedFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
 }
 
 std::int64_t MappedFile::bytes_left() const noexcept {

@@ -26,7 +26,12 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const;
+  std::uint64_t size() const { return size_; }
+  // The first bytes, at most so many: where nothing can be mapped (a browser), these alone are read. They stay until
+  // more are asked for.
+  std::span<const std::byte> head(std::uint64_t most) const;
+  void read(std::uint64_t offset, std::span<std::byte> out) const;  // bytes that are there
   void check() const;   // throws Error when the file is shorter than when it was opened
   void forget() const;  // what was read need not stay in memory; it is read again when it is asked for
 
@@ -40,8 +45,9 @@ class MappedFile {
   std::int64_t bytes_left() const noexcept;  // of those mapped; -1 where that cannot be told
 
   std::string path_, message_;
+  std::uint64_t size_ = 0;
   std::span<const std::byte> bytes_;
-  std::vector<std::byte> memory_;
+  mutable std::vector<std::byte> memory_;
   bool mapped_ = false;
   // Files with a name are not kept open (a model may have more shards than a process may have files open): the name is
   // asked, as long as it is that of the same file. The others have no name that could be asked.

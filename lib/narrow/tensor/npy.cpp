@@ -126,7 +126,7 @@ Tensor npy_tensor(const NpyHeader& header, std::string name, std::shared_ptr<con
 }
 
 TensorFile read_npy(std::shared_ptr<const MappedFile> file) {
-  const NpyHeader header = parse_npy(file->bytes(), file->bytes().size());
+  const NpyHeader header = parse_npy(file->head(longest_npy_beginning), file->size());
   TensorFile result;
   result.path = file->path();
   result.kind = FileKind::npy;

@@ -50,11 +50,11 @@ void check_order(const std::vector<SafetensorsEntry>& entries, std::uint64_t dat
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors(std::span<const std::byte> file) {
+SafetensorsHeader parse_safetensors(const MappedFile& file) {
   if (file.size() < length_bytes)
     throw Error("only " + std::to_string(file.size()) +
                 " bytes; a .safetensors file begins with 8 bytes of header length");
-  const auto length = load_le<std::uint64_t>(file, 0);
+  const auto length = load_le<std::uint64_t>(file.head(length_bytes), 0);
   // length + 8 could wrap; the difference cannot.
   if (length > file.size() - length_bytes)
     throw Error("byte 0: a header of " + std::to_string(length) + " bytes, but only " +
@@ -62,9 +62,11 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file) {
   if (length > largest_safetensors_header)
     throw Error("byte 0: a header of " + std::to_string(length) + " bytes; at most " +
                 std::to_string(largest_safetensors_header) + " are read");
-  if (length < 2 || file[length_bytes] != std::byte{'{'})
+  const std::span<const std::byte> head = file.head(length_bytes + length);
+  if (length < 2 || head[length_bytes] != std::byte{'{'})
     throw Error("byte 8: the header does not begin with '{'; this is no .safetensors file");
-  const std::string_view json(reinterpret_cast<const char*>(file.data()) + length_bytes, length);
+  const std::string_view json(reinterpret_cast<const char*>(head.data()) + length_bytes,
+                              static_cast<std::size_t>(length));
   SafetensorsHeader header = parse_safetensors_json(json, length_bytes);
   header.data_start = length_bytes + length;
   std::vector<SafetensorsEntry>& entries = header.entries;
@@ -77,7 +79,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file) {
 }
 
 TensorFile read_safetensors(std::shared_ptr<const MappedFile> file) {
-  SafetensorsHeader header = parse_safetensors(file->bytes());
+  SafetensorsHeader header = parse_safetensors(*file);
   TensorFile result;
   result.path = file->path();
   result.kind = FileKind::safetensors;

@@ -19,7 +19,7 @@ struct SafetensorsHeader {
 };
 
 // Throws Error without the name of the file.
-SafetensorsHeader parse_safetensors(std::span<const std::byte> file);
+SafetensorsHeader parse_safetensors(const MappedFile& file);
 
 struct TensorFile;
 TensorFile read_safetensors(std::shared_ptr<const MappedFile> file);

@@ -94,7 +94,7 @@ TensorFile open_shard(const std::string& folder, const std::string& shard) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(folder + shard);
   try {
     TensorFile part = read_safetensors(file);
-    part.bytes = file->bytes().size();
+    part.bytes = file->size();
     return part;
   } catch (const Error& error) {
     throw Error("shard " + quote(shard) + ": " + error.what());

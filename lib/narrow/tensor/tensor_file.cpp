@@ -40,8 +40,7 @@ std::string what_it_is(const std::string& path, std::string_view content) {
   for (const Known& known : known_files)
     if (content.starts_with(known.beginning)) return std::string(known.what);
   if (is_pickle(content) || path.ends_with(".pt") || path.ends_with(".pth")) return std::string(torch_advice);
-  if (looks_like_text(content.substr(0, 512)))
-    return "text, not a tensor file: it begins with " + quote(content.substr(0, 24));
+  if (looks_like_text(content)) return "text, not a tensor file: it begins with " + quote(content.substr(0, 24));
   return "";
 }
 
@@ -51,9 +50,9 @@ std::string what_it_is_not(const std::string& path, std::string_view content) {
   return "neither .safetensors nor .npy nor .npz; it begins with " + quote(content.substr(0, 8));
 }
 
-// By content first: names lie, and standard input has none.
+// By content first: names lie, and standard input has none. A pickle and a text show in their first bytes.
 TensorFile read_any(const std::shared_ptr<const MappedFile>& file) {
-  const std::span<const std::byte> bytes = file->bytes();
+  const std::span<const std::byte> bytes = file->head(512);
   const std::string& path = file->path();
   if (bytes.empty()) throw Error("an empty file");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -123,7 +122,7 @@ TensorFile open_tensor_file(const std::string& path) {
   const std::shared_ptr<const MappedFile> file = path == "-" ? MappedFile::standard_input() : MappedFile::open(path);
   try {
     TensorFile result = read_any(file);
-    result.bytes += file->bytes().size();
+    result.bytes += file->size();
     join_blocks(result);
     if (result.tensors.empty() && !result.unreadable.empty())
       throw Error("tensor " + quote(result.unreadable[0].name) + ": " + result.unreadable[0].why);
