@@ -355,7 +355,8 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("NAME", options->names, "formats or aliases, or any eXmY, eXmYfn, eXmYf (default: every format)");
+  arguments.values("NAME", options->names,
+                   "formats or aliases, or any eXmY, eXmYfn, eXmYf, eXmYfnuz, eXmYb9fn (default: every format)");
   arguments.flag("--devices", options->devices,
                  "which device multiplies and converts in these formats, and since when");
   arguments.flag("--json", options->json, "print JSON");

@@ -18,7 +18,7 @@ std::string describe(narrow::Specials specials) {
   switch (specials) {
     case narrow::Specials::inf_and_nan: return "eXmY: IEEE-like";
     case narrow::Specials::nan_only: return "eXmYfn: no Inf, one NaN a sign";
-    case narrow::Specials::nan_is_negative_zero: return "NaN is the code of -0";
+    case narrow::Specials::nan_is_negative_zero: return "eXmYfnuz: no Inf, NaN is the code of -0";
     case narrow::Specials::none: break;
   }
   return "eXmYf: every code is finite";

@@ -1,4 +1,4 @@
-// Which names stand for formats: rows, aliases, and the grammar eXmY, eXmYfn, eXmYf.
+// Which names stand for formats: rows, aliases, and the grammar eXmY with its endings and bias.
 #include "narrow/format/find_format.hpp"
 
 #include <doctest/doctest.h>
@@ -52,6 +52,29 @@ TEST_CASE("format: eXmYf has no specials and may lack a mantissa or have one exp
   CHECK(find_format("e3m0f") == Format{3, 0, 3, Specials::none});
   CHECK(find_format("e1m2f") == Format{1, 2, 0, Specials::none});
   CHECK(find_format("e1m0f") == Format{1, 0, 0, Specials::none});
+}
+
+TEST_CASE("format: eXmYfnuz has one NaN, in place of -0, and a bias of one more") {
+  CHECK(find_format("e4m3fnuz") == Format{4, 3, 8, Specials::nan_is_negative_zero});
+  CHECK(find_format("e3m2fnuz") == Format{3, 2, 4, Specials::nan_is_negative_zero});
+  CHECK(find_format("e5m10FNUZ") == Format{5, 10, 16, Specials::nan_is_negative_zero});
+  CHECK_FALSE(find_format("e1m2fnuz").has_value());
+}
+
+TEST_CASE("format: a bias stands before the ending") {
+  CHECK(find_format("e4m3b9fn") == Format{4, 3, 9, Specials::nan_only});
+  CHECK(find_format("e4m3b11fnuz") == Format{4, 3, 11, Specials::nan_is_negative_zero});
+  CHECK(find_format("e5m10b0") == Format{5, 10, 0, Specials::inf_and_nan});
+  CHECK(find_format("E2M1B3F") == Format{2, 1, 3, Specials::none});
+  CHECK(find_format("e8m7b1023") == Format{8, 7, 1023, Specials::inf_and_nan});
+  for (const char* name : {"e4m3b", "e4m3bfn", "e4m3b09fn", "e4m3b-1fn", "e4m3b99999fn", "e4m3b9999fn", "e4m3fnb9"})
+    CHECK_MESSAGE(!find_format(name).has_value(), name);
+}
+
+TEST_CASE("format: eXmYieee is IEEE-like also where a row has the bare name") {
+  CHECK(find_format("e2m3ieee") == narrow::ieee(2, 3));
+  CHECK(find_format("e4m3ieee") == narrow::ieee(4, 3));
+  CHECK(find_format("e5m10ieee") == find_format("fp16"));
 }
 
 TEST_CASE("format: eleven exponent bits without specials leave the range of double and find nothing") {

@@ -4,8 +4,10 @@
 
 #include <set>
 
-#include "tensor/files.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/train/policy/recipe_words.hpp"
 #include "support/contains.hpp"
+#include "tensor/files.hpp"
 
 using namespace narrow::train;
 using narrow::operator""_fmt;
@@ -154,4 +156,13 @@ TEST_CASE("train: a recipe is a name or a file") {
   const test::Folder folder;
   const std::string path = folder.write("mine.json", R"({"base": "bf16-pure"})");
   CHECK(require_recipe(path).policy.training.parameters.format == "bf16"_fmt);
+}
+
+TEST_CASE("train: the word for a format is read back as that format") {
+  for (const char* name : {"fp16", "e5m3", "e5m3fn", "e3m0f", "e3m2fnuz", "e2m3ieee", "e4m3b9fn", "e4m3b9",
+                           "e2m3b5ieee", "e5m10b0f", "e4m3b1fnuz"}) {
+    const narrow::Format format = narrow::find_format(name).value();
+    CHECK_MESSAGE(narrow::find_format(format_word(format)) == format, name);
+  }
+  CHECK(format_word(narrow::find_format("e4m3b9fn").value()) == "e4m3b9fn");
 }

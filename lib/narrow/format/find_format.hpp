@@ -1,4 +1,6 @@
-// From a name to a format: the table, its aliases, and any "eXmY", "eXmYfn", "eXmYf". Letter case does not matter.
+// From a name to a format: the table, its aliases, and any "eXmY" with an ending for its specials ("ieee", or nothing
+// where no row has that name; "fn", "fnuz", "f") and a bias of its own before it: "e4m3b9fn". Letter case does not
+// matter.
 //
 //   static_assert(find_format("bfloat16") == "bf16"_fmt);
 //   static_assert(!find_format("fp8"));  // names no format: e4m3 or e5m2?
@@ -35,15 +37,16 @@ constexpr bool is_called(const NamedFormat& row, std::string_view name) noexcept
   return same_word(row.name, name) || has_word(row.aliases, name);
 }
 
-// Takes one or two digits off the front; -1 when there is none, or when a zero leads.
-constexpr int take_number(std::string_view& text) noexcept {
+// Takes up to so many digits off the front; -1 when there is none, or when a zero leads.
+constexpr int take_number(std::string_view& text, int most = 2) noexcept {
+  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
   int value = 0, digits = 0;
-  while (digits < 2 && !text.empty() && text[0] >= '0' && text[0] <= '9') {
+  while (digits < most && !text.empty() && text[0] >= '0' && text[0] <= '9') {
     value = value * 10 + (text[0] - '0');
     text.remove_prefix(1);
     ++digits;
   }
-  return digits == 0 || (digits == 2 && value < 10) ? -1 : value;
+  return digits == 0 || leading_zero ? -1 : value;
 }
 
 constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
@@ -54,12 +57,20 @@ constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
   name.remove_prefix(1);
   const int mantissa_bits = take_number(name);
   if (mantissa_bits < 0 || exponent_bits > 11 || mantissa_bits > 52) return {};
+  int bias = -1;
+  if (!name.empty() && lower(name[0]) == 'b') {
+    name.remove_prefix(1);
+    bias = take_number(name, 4);
+    if (bias < 0) return {};
+  }
   const bool has_nan = exponent_bits >= 2 && mantissa_bits >= 1;
   Format f;
-  if (name.empty() && has_nan) f = ieee(exponent_bits, mantissa_bits);
+  if ((name.empty() || same_word(name, "ieee")) && has_nan) f = ieee(exponent_bits, mantissa_bits);
   else if (same_word(name, "fn") && has_nan) f = finite(exponent_bits, mantissa_bits, Specials::nan_only);
+  else if (same_word(name, "fnuz") && has_nan) f = negative_zero_is_nan(exponent_bits, mantissa_bits);
   else if (same_word(name, "f")) f = finite(exponent_bits, mantissa_bits, Specials::none);
   else return {};
+  if (bias >= 0) f.bias = bias;
   return f.is_valid() ? std::optional<Format>(f) : std::nullopt;
 }
 

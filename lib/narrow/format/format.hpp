@@ -114,5 +114,9 @@ constexpr Format ieee(int exponent_bits, int mantissa_bits) noexcept {
 constexpr Format finite(int exponent_bits, int mantissa_bits, Specials specials) noexcept {
   return {exponent_bits, mantissa_bits, (1 << (exponent_bits - 1)) - 1, specials};
 }
+// "fnuz": the only NaN is where -0 would be, and the bias is one more, as Graphcore and AMD have them.
+constexpr Format negative_zero_is_nan(int exponent_bits, int mantissa_bits) noexcept {
+  return {exponent_bits, mantissa_bits, 1 << (exponent_bits - 1), Specials::nan_is_negative_zero};
+}
 
 }  // namespace narrow

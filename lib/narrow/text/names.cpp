@@ -136,7 +136,7 @@ Format require_format(std::string_view name) {
   }
   for (const NamedFormat& row : format_table) add_words(accepted, row.aliases);
   throw Error(unknown("format", name, accepted) + text +
-              " or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf");
+              " or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf, eXmYfnuz, with a bias: eXmYb9fn");
 }
 
 }  // namespace narrow

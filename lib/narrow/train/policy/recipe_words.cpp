@@ -2,7 +2,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/dot/model.hpp"
-#include "narrow/format/format_table.hpp"
+#include "narrow/format/find_format.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 
@@ -12,7 +12,11 @@ std::string format_word(const Format& f) {
   for (const NamedFormat& row : format_table)
     if (row.format == f) return std::string(row.name);
   const std::string fields = "e" + std::to_string(f.exponent_bits) + "m" + std::to_string(f.mantissa_bits);
-  return fields + (f.specials == Specials::nan_only ? "fn" : f.specials == Specials::none ? "f" : "");
+  constexpr std::string_view endings[] = {"", "fn", "f", "fnuz", "ieee"};
+  for (const std::string& bias : {std::string(), "b" + std::to_string(f.bias)})
+    for (const std::string_view ending : endings)
+      if (std::string word = fields + bias + std::string(ending); find_format(word) == f) return word;
+  throw Error("a format of " + std::to_string(f.width()) + " bits that no name spells");
 }
 
 void refuse(const std::string& where, std::string_view what, std::string_view word,
