@@ -43,6 +43,7 @@ extern const Command bench_command;
 extern const Command cast_command;
 extern const Command compare_command;
 extern const Command dot_command;
+extern const Command explore_command;
 extern const Command formats_command;
 extern const Command gpu_command;
 extern const Command gemm_command;

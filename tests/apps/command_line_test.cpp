@@ -24,8 +24,9 @@ TEST_CASE("apps: every help has an example") {
   CHECK(all.status == 0);
   CHECK(all.err == "");
   CHECK(contains(all.out, "Exit status"));
-  for (const std::string command : {"formats", "show", "inspect", "cast", "stats", "histogram", "compare", "models", "dot", "gemm",
-                                    "validate", "gpu", "list-scaling", "scale-trace", "train", "bench", "list", "run", "report"}) {
+  for (const std::string command : {"formats", "show",  "inspect", "cast",     "stats",  "histogram",    "compare",
+                                    "models",  "dot",   "gemm",    "validate", "gpu",    "list-scaling", "scale-trace",
+                                    "train",   "bench", "list",    "run",      "report", "explore"}) {
     CAPTURE(command);
     CHECK(contains(all.out, "  narrow " + command));
     const test::Ran ran = test::narrow({command, "--help"});

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "explorer_page.hpp"
 #include "program.hpp"
 
 namespace {
@@ -118,13 +119,21 @@ class Folder {
     path_ = name;
     const test::Ran ran = test::run_program({"/bin/sh", NARROW_DATA "/examples.sh", path_, NARROW_PROGRAM});
     REQUIRE_MESSAGE(ran.status == 0, ran.err);
+    fs::create_directory(path_ + "/explorer");
+    std::ofstream(path_ + "/explorer/index.html") << test::explorer_page;
   }
   ~Folder() { fs::remove_all(path_); }
   test::Ran run(const std::string& command) const {
     const std::string path = fs::path(NARROW_PROGRAM).parent_path().string() + ":" + getenv("PATH");
     test::RunOptions options;
-    options.environment = {{"PATH", path}}, options.limit = std::chrono::seconds(600);
-    return test::run_program({"/bin/sh", "-c", "cd '" + path_ + "' && " + command}, options);
+    options.environment = {
+        {"PATH", path}, {"NARROW_EXPLORER", path_ + "/explorer"}, {"DISPLAY", ""}, {"WAYLAND_DISPLAY", ""}};
+    options.limit = std::chrono::seconds(600);
+    const bool serves = command.rfind("narrow explore ", 0) == 0;  // until somebody ends it
+    return test::run_program(
+        {"/bin/sh", "-c",
+         "cd '" + path_ + "' && " + (serves ? "exec timeout --preserve-status -s INT 2 " : "") + command},
+        options);
   }
 
  private:

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "explorer_page.hpp"
 #include "tensor/archive.hpp"
 #include "tensor/watched_folder.hpp"
 #include "tensor_files.hpp"
@@ -89,6 +90,8 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
                      "{\"run\":\"{\\\"" + as_json.substr(0, 9) + "\\u202e\\\":1}\",\"progress\":\"" + as_json + "\"}");
   std::ofstream(runs + "/fp32-seed1.safetensors", std::ios::binary) << checkpoint;
   const std::string out = folder / ("o" + bad);
+  std::filesystem::create_directory(folder / "explorer");
+  folder.write("explorer/index.html", explorer_page);
   // A watched run whose names, and one whose formats and roles, want to steer.
   const std::string watched = folder / ("w" + bad), broken_run = folder / "x";
   for (const std::string& path : {watched, broken_run}) std::filesystem::create_directory(path);
@@ -179,6 +182,13 @@ std::map<std::string, std::vector<Words>> requests(const Folder& folder) {
         {"--only", "watched_run,gradient_underflow", "run=" + watched, "-o", out + "page2"},
         {"--only", bad, "-o", out}}},
       {"notebook", {{lesson, "-o", out + ".html", "--cxx", compiler}, {page, "-o", out + ".html"}, {text, "-o", bad}}},
+      {"explore",
+       {{f, npz, watched, "--seconds", "0", "--no-open"},
+        {f, "--seconds", "0", "--no-open", "--json"},
+        {bad, "--seconds", "0"},
+        {runs + "/none" + bad},
+        {"--port", bad},
+        {broken_run, "--seconds", bad}}},
   };
 }
 
@@ -206,6 +216,7 @@ TEST_CASE("apps: no byte of a file steers the terminal or forges a line under an
       for (Words words : all.contains(command) ? all.at(command) : std::vector<Words>{}) {
         words.insert(words.begin(), command);
         RunOptions options = with_environment("TERM", "xterm");
+        options.environment.emplace_back("NARROW_EXPLORER", folder / "explorer");
         if (terminal) options.output = RunOptions::Output::terminal;
         const Ran ran = run(words, options);
         const std::string out = first_hostile(ran.out, terminal), err = first_hostile(ran.err, false);

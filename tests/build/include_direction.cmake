@@ -30,7 +30,7 @@ set(may_analysis ${all_but_cuda_and_plot} umbrella)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot golden cuda lesson)
 
 # Rooms of the program: everybody sees cli, topics see options, and experiments alone those of analysis/.
-set(rooms cli options formats tensors products scaling training experiments bench lessons)
+set(rooms cli options formats tensors products scaling training experiments bench lessons explorer)
 foreach(room IN LISTS rooms)
   set(opens_${room} cli options ${room})
 endforeach()
@@ -38,6 +38,8 @@ set(opens_cli cli)
 list(APPEND opens_experiments analysis)
 # The Python module stands beside the program: it opens the rooms whose answers it gives.
 set(opens_python cli options tensors products)
+# So does the engine of the explorer's page.
+list(APPEND opens_explorer tensors)
 
 # Rooms of train/: policy <- operations <- models <- data <- run.
 set(train_rooms policy operations models data run)

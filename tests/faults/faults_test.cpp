@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-#include "apps/tensor_files.hpp"
+#include "apps/web_client.hpp"
 #include "narrow/base/parallel.hpp"
 #include "support/scale.hpp"
 
@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::Ran;
 
-constexpr const char* kinds[] = {"open", "stat",   "mmap", "read",   "write", "close",
-                                 "link", "rename", "sync", "malloc", "thread"};
+constexpr const char* kinds[] = {"open", "stat",   "mmap", "read",   "write",  "close",
+                                 "link", "rename", "sync", "malloc", "thread", "socket"};
 
 // @OUT in an argument is a folder of its own for every run, @IN that of the inputs; mkdtemp gives no name with an @, so
 // that no folder's own name is taken for either.
@@ -75,8 +75,9 @@ Result run(const Case& c, const std::string& inputs, const std::string& fault, c
   std::vector<std::string> words = c.arguments;
   for (std::string& word : words) word = with(with(word, "@OUT", out.path()), "@IN", inputs);
   test::RunOptions options;
-  options.environment = {
-      {"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"}, {"HOME", out.path()}, {"NARROW_NO_SYNC", "0"}};
+  options.environment = {{"LD_PRELOAD", NARROW_SHIM}, {"OMP_NUM_THREADS", "2"},    {"HOME", out.path()},
+                         {"NARROW_NO_SYNC", "0"},     {"NARROW_EXPLORER", inputs}, {"DISPLAY", ""},
+                         {"WAYLAND_DISPLAY", ""}};
   if (!fault.empty()) options.environment.emplace_back("NARROW_FAULT", fault);
   if (!counts.empty()) options.environment.emplace_back("NARROW_FAULT_COUNTS", counts);
   Result result{test::narrow(words, options), files_in(out.path())};
@@ -135,6 +136,7 @@ struct Inputs : Folder {
     write("log.csv", log);
     write("recipe.json", test::narrow({"train", "--print-recipe", "fp16-amp"}).out);
     write("lesson.md", "# A lesson\n\nWords with $x^2$.\n");
+    write("index.html", test::explorer_page);
   }
   void write(const std::string& name, const std::string& content) const {
     std::ofstream(path() + "/" + name, std::ios::binary) << content;
@@ -170,6 +172,7 @@ const std::vector<Case> cases = {
     {{"run", "gradient_underflow", "gradients=@IN/x.safetensors", "--fast", "-o", "@OUT/run"}},
     {{"report", "--only", "gradient_underflow", "gradients=@IN/x.safetensors", "--fast", "-o", "@OUT/page"}, 0, false},
     {{"notebook", "@IN/lesson.md", "-o", "@OUT/lesson.html"}, 0, true, {"lesson.html"}},
+    {{"explore", "@IN/x.safetensors", "--seconds", "0"}, 0, false},
 };
 
 }  // namespace
@@ -230,4 +233,27 @@ TEST_CASE("faults: a call that fails gives the usual answer or status 2 and a me
   });
   MESSAGE(trials.size() << " runs with a failing call");
   for (const auto& [what, problem] : violations) CHECK_MESSAGE(problem == "", what);
+}
+
+// The requests before and after: what one client meets is not what ends the program.
+TEST_CASE("faults: a server whose calls fail serves the next client or ends with status 2 and a message") {
+  std::size_t served = 0, ended = 0;
+  for (std::uint64_t n = 1; n <= test::scaled(30, 20); ++n)
+    for (const bool and_on : {false, true}) {
+      if (and_on && n > 12) continue;
+      const std::string fault = "socket " + std::to_string(n) + (and_on ? "+" : "");
+      CAPTURE(fault);
+      test::Explorer explorer({test::given_file, "--no-open"}, {},
+                              {{"LD_PRELOAD", NARROW_SHIM}, {"NARROW_FAULT", fault}});
+      bool is_there = explorer.port() > 0;
+      for (int i = 0; i < 4 && explorer.port() > 0; ++i)
+        is_there = test::Client(explorer.port()).is_connected() && explorer.get("files/0").status == 200;
+      const Ran ran = explorer.end(is_there ? SIGINT : 0);  // it ends by itself where it cannot go on
+      CAPTURE(ran.err);
+      CHECK(ran.status == (is_there ? 0 : 2));
+      CHECK((ran.status == 2) == (ran.err.rfind("narrow: 127.0.0.1: ", 0) == 0));
+      ++(ran.status == 0 ? served : ended);
+    }
+  CHECK(served > 0);
+  CHECK(ended > 0);
 }

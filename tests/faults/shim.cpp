@@ -3,11 +3,13 @@
 // NARROW_FAULT_COUNTS=FILE: when the program ends, how often each kind was called, in one line each.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,10 +39,11 @@ enum Kind {
   k_sync,
   k_malloc,
   k_thread,
+  k_socket,
   kind_count
 };
-constexpr const char* kinds[kind_count] = {"open", "stat",   "mmap", "read",   "write", "close",
-                                           "link", "rename", "sync", "malloc", "thread"};
+constexpr const char* kinds[kind_count] = {"open", "stat",   "mmap", "read",   "write",  "close",
+                                           "link", "rename", "sync", "malloc", "thread", "socket"};
 
 constinit std::atomic<long> calls[kind_count] = {};
 int failing = -1;
@@ -142,6 +145,17 @@ PASS(k_sync, EIO, -1, int, fdatasync, (int file), (file))
 PASS(k_thread, EAGAIN, EAGAIN, int, pthread_create,
      (pthread_t * thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument),
      (thread, attributes, start, argument))
+PASS(k_socket, EMFILE, -1, int, socket, (int family, int type, int protocol), (family, type, protocol))
+PASS(k_socket, ENOBUFS, -1, int, setsockopt, (int file, int level, int name, const void* value, socklen_t size),
+     (file, level, name, value, size))
+PASS(k_socket, EADDRINUSE, -1, int, bind, (int file, const sockaddr* address, socklen_t size), (file, address, size))
+PASS(k_socket, EADDRINUSE, -1, int, listen, (int file, int length), (file, length))
+PASS(k_socket, ENOBUFS, -1, int, getsockname, (int file, sockaddr* address, socklen_t* size), (file, address, size))
+PASS(k_socket, EMFILE, -1, int, accept, (int file, sockaddr* address, socklen_t* size), (file, address, size))
+PASS(k_socket, ENOMEM, -1, int, poll, (pollfd * files, nfds_t count, int wait), (files, count, wait))
+PASS(k_socket, ECONNRESET, -1, ssize_t, recv, (int file, void* to, size_t size, int flags), (file, to, size, flags))
+PASS(k_socket, EPIPE, -1, ssize_t, send, (int file, const void* from, size_t size, int flags),
+     (file, from, size, flags))
 
 int close(int file) {  // the file is closed all the same
   const bool bad = fails(k_close, EIO);
