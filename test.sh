@@ -42,6 +42,10 @@ say "configure ($preset)"
 cmake --preset "$preset" "${options[@]}"
 say "build"
 cmake --build --preset "$preset" -j "$(build_jobs)"
+if [ "$all" = yes ]; then
+  say "build: the explorer"
+  cmake --build --preset "$preset" --target explorer
+fi
 say "test"
 ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"
 if [ "$all" = yes ]; then

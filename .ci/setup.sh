@@ -28,8 +28,8 @@ test_packages="
 "
 
 # What the optional parts need: libFuzzer for the fuzz targets, nbformat for the notebooks, Doxygen for the reference, MPI, the
-# other architecture's compiler with an emulator for its lanes, WebAssembly's for that one's, and what a virtual environment
-# of Python is made of.
+# other architecture's compiler with an emulator for its lanes, WebAssembly's for that one's and for the explorer, a browser,
+# and what a virtual environment of Python is made of.
 optional_packages="
   clang-19=bin:clang++-19
   lld-19=bin:wasm-ld-19
@@ -37,6 +37,7 @@ optional_packages="
   libc++-19-dev-wasm32=include:wasm32-wasi/c++/v1
   wasi-libc=include:wasm32-wasi/stdio.h
   nodejs=bin:node
+  chromium=bin:chromium
   clang=bin:clang++
   python3-nbformat=path:/usr/lib/python3/dist-packages/nbformat
   doxygen=bin:doxygen

@@ -1,0 +1,149 @@
+// Two commands that only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of
+// 2^K makes of them.
+#include <bit>
+#include <memory>
+
+#include "cli/command.hpp"
+#include "cli/json_value.hpp"
+#include "cli/terminal.hpp"
+#include "explorer/engine/counts.hpp"
+#include "explorer/engine/page_commands.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/text/quote.hpp"
+#include "options/format_list.hpp"
+#include "options/number_option.hpp"
+#include "options/tensor_choice.hpp"
+
+extern "C" __attribute__((import_module("page"), import_name("progress"))) void page_progress(double done,
+                                                                                              double total);
+
+namespace app {
+namespace of_count {
+
+std::vector<FineCounts> kept;
+FineCounts kept_total;
+
+Json binades_of(const FineCounts& counts, Json row) {
+  std::vector<std::uint64_t> binades;
+  std::uint64_t subnormal = 0;
+  int first = 0;
+  std::vector<std::uint64_t> all(256);
+  for (const Bin& bin : counts.bins) all[bin.upper >> 7 & 0xFF] += bin.count;
+  subnormal = all[0];
+  std::size_t low = 1, high = 254;
+  while (low <= high && all[low] == 0) ++low;
+  while (high >= low && all[high] == 0) --high;
+  if (low <= high)
+    first = static_cast<int>(low) - 127,
+    binades.assign(all.begin() + static_cast<std::ptrdiff_t>(low), all.begin() + static_cast<std::ptrdiff_t>(high) + 1);
+  row["subnormal"] = subnormal;
+  row["min_exponent"] = first;
+  row["binades"] = binades;
+  return row;
+}
+
+Json to_json(const std::string& file, const narrow::Tensor& tensor, const FineCounts& c) {
+  Json row = Json::object();
+  row["file"] = file, row["name"] = tensor.name, row["type"] = tensor.type.name, row["shape"] = tensor.shape;
+  row["values"] = c.values, row["zeros"] = c.zeros, row["inf"] = c.inf, row["nan"] = c.nan;
+  row["amax"] = json_number(std::bit_cast<float>(c.largest));
+  row["min_nonzero"] = json_number(std::bit_cast<float>(c.smallest));
+  return binades_of(c, std::move(row));
+}
+
+int run(const std::vector<std::string>& arguments) {
+  kept.clear();
+  kept_total = {};
+  Json tensors = Json::array(), errors = Json::array(), left_out = Json::array();
+  std::vector<std::pair<std::string, narrow::Tensor>> work;
+  const auto guarded = [&](const std::string& file, const auto& action) {
+    try {
+      action();
+    } catch (const narrow::Error& error) {
+      errors.push_back({{"file", file}, {"message", error.what()}});
+    }
+  };
+  double total = 0, done = 0;
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments)
+    guarded(argument, [&] {
+      for (std::string& file : expand_folders({argument})) files.push_back(std::move(file));
+    });
+  for (const std::string& file : files)
+    guarded(file, [&] {
+      const ChosenFile chosen = open_chosen(file, {}, false);
+      for (const narrow::Tensor& tensor : chosen.tensors) {
+        if (tensor.type.has_format()) total += static_cast<double>(tensor.bytes()), work.emplace_back(file, tensor);
+        else left_out.push_back({{"file", file}, {"name", tensor.name}, {"type", tensor.type.name}});
+      }
+      for (const narrow::Unreadable& broken : chosen.unreadable)
+        errors.push_back(
+            {{"file", file},
+             {"message", narrow::quote_path(file) + ": tensor " + narrow::quote(broken.name) + ": " + broken.why}});
+    });
+  for (const auto& [file, tensor] : work)
+    guarded(file, [&] {
+      FineCounts counts = count_values(tensor, [&](std::uint64_t bytes) {
+        done += static_cast<double>(bytes);
+        page_progress(done, total);
+      });
+      tensors.push_back(to_json(file, tensor, counts));
+      kept_total.merge(counts);
+      kept.push_back(std::move(counts));
+    });
+  print(Json{{"tensors", tensors}, {"errors", errors}, {"left_out", left_out}, {"bytes", total}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace));
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto files = std::make_shared<std::vector<std::string>>();
+  arguments.values("FILE", *files, "files and folders");
+  return [files] { return run(*files); };
+}
+
+}  // namespace of_count
+
+namespace of_at {
+
+Json to_json(const Lost& lost, const FineCounts& counts) {
+  Json row = Json::object();
+  row["underflow"] = lost.underflow, row["subnormal"] = lost.subnormal, row["overflow"] = lost.overflow;
+  const bool defined = lost.overflow == 0 && counts.values > counts.inf + counts.nan && lost.signal > 0;
+  row["sqnr_db"] = defined ? json_number(10 * std::log10(lost.signal / lost.squared_error)) : Json();
+  return row;
+}
+
+int run(const std::vector<std::string>& words) {
+  if (words.size() != 2) throw narrow::Error("at: a power of two and a list of formats");
+  const int k = std::atoi(words[0].c_str());
+  Json rows = Json::array(), total = Json::array(), names = Json::array();
+  for (std::size_t i = 0; i < of_count::kept.size(); ++i) rows.push_back(Json::array());
+  for (const ChosenFormat& chosen : parse_format_list(words[1])) {
+    const narrow::FormatCast to{chosen.format, {}};
+    const std::vector<Lost> lost = lost_at(of_count::kept, to, k);
+    Lost sum;
+    for (std::size_t i = 0; i < lost.size(); ++i) {
+      rows[i].push_back(to_json(lost[i], of_count::kept[i]));
+      sum.underflow += lost[i].underflow, sum.subnormal += lost[i].subnormal, sum.overflow += lost[i].overflow;
+      sum.signal += lost[i].signal, sum.squared_error += lost[i].squared_error;
+    }
+    total.push_back(to_json(sum, of_count::kept_total));
+    names.push_back(chosen.name);
+  }
+  print(Json{{"scale_log2", k}, {"formats", names}, {"tensors", rows}, {"total", total}}.dump());
+  return 0;
+}
+
+Action declare(Arguments& arguments) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  arguments.values("K FORMATS", *words, "a power of two and a comma list");
+  return [words] { return run(*words); };
+}
+
+}  // namespace of_at
+
+const Command count_command{"count", "counts the values of tensors", "", of_count::declare};
+const Command at_command{"at", "what a scale of 2^K makes of what was counted", "", of_at::declare};
+
+}  // namespace app
