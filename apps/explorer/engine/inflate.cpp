@@ -19,13 +19,17 @@ struct Code {
   std::array<std::uint16_t, 16> count{};
   std::array<std::uint16_t, 288> symbol{};
 
-  void make(const std::uint8_t* lengths, int symbols) {
+  // Codes that leave words without a meaning are damage, but for a single one of one bit (not `of_lengths`) and none.
+  void make(const std::uint8_t* lengths, int symbols, bool of_lengths = false) {
     count.fill(0);
     for (int i = 0; i < symbols; ++i) ++count[lengths[i]];
     count[0] = 0;
-    int left = 1;
-    for (int length = 1; length < 16; ++length)
+    int left = 1, longest = 0;
+    for (int length = 1; length < 16; ++length) {
       if ((left = 2 * left - count[static_cast<std::size_t>(length)]) < 0) throw Damaged();
+      if (count[static_cast<std::size_t>(length)] != 0) longest = length;
+    }
+    if (left > 0 && longest > 0 && (of_lengths || longest > 1)) throw Damaged();
     std::array<std::uint16_t, 17> at{};
     for (std::size_t length = 1; length < 16; ++length)
       at[length + 1] = static_cast<std::uint16_t>(at[length] + count[length]);
@@ -85,7 +89,7 @@ struct internal_state {
     constexpr std::array<std::uint8_t, 19> order = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     for (int i = 0; i < given; ++i) length[order[static_cast<std::size_t>(i)]] = static_cast<std::uint8_t>(take(3));
     Code code;
-    code.make(length.data(), 19);
+    code.make(length.data(), 19, true);
     length.fill(0);
     for (int i = 0; i < literals + distances_count;) {
       const int symbol = symbol_of(code);
@@ -109,9 +113,9 @@ struct internal_state {
     std::array<std::uint8_t, 288> length{};
     for (std::size_t i = 0; i < 288; ++i) length[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     lengths.make(length.data(), 288);
-    std::array<std::uint8_t, 30> five{};
+    std::array<std::uint8_t, 32> five{};
     five.fill(5);
-    distances.make(five.data(), 30);
+    distances.make(five.data(), 32);
   }
   void begin_block() {
     last = take(1) != 0;
@@ -250,6 +254,7 @@ int inflate(z_streamp stream, int) {
       }
     }
   } catch (const Damaged&) {
+    stream->total_in -= state.input.size() - state.next;  // where it was noticed
     return Z_DATA_ERROR;
   }
   // There was no more room: what is not yet used is given back, for those who count the input by total_in.

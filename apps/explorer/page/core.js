@@ -166,7 +166,7 @@
       for (const i of [0, 1]) {
         const model = models.find((m) => m.name === now[`m${i + 1}`]), s = sides[i];
         s.error.hidden = true;
-        if (!model && (now[`m${i + 1}`] === "none")) { answers[i] = null; continue; }
+        if (!model && (now[`m${i + 1}`] === "none")) { answers[i] = null; s.words.textContent = ""; continue; }
         // A list that begins with a minus is a value here, not a flag: hence the equals signs.
         const args = ["dot", `--model=${now[`m${i + 1}`]}`, `--a=${now.a}`, `--b=${now.b}`, `--c=${now.c}`];
         if (model && model.scale_block && now.sa) args.push(`--scale-a=${now.sa}`);

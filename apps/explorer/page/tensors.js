@@ -27,17 +27,20 @@
     return new File([bytes, values], example_name);
   }
 
-  // The files of dropped folders, named by their paths.
+  // The files of dropped folders, named by their paths. What is dropped must be taken at once: after the event it is gone.
   async function files_of(transfer) {
-    const entries = [...transfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry()).filter(Boolean);
-    if (!entries.some((entry) => entry.isDirectory)) return [...transfer.files];
-    const files = [];
+    const plain = [...transfer.files], items = [...transfer.items].filter((item) => item.kind === "file");
+    const entries = items.map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry());
+    if (!entries.some((entry) => entry && entry.isDirectory)) return plain;
+    const handles = items[0].getAsFileSystemHandle && await Promise.all(items.map((item) => item.getAsFileSystemHandle()));
+    const files = [], keep = (file, path) => files.push(new File([file], path));  // a view of the file, not a copy
+    // Chromium reads entries only where the page came from a server; handles, which not all browsers have, from a folder too.
+    const walk_handle = async (handle, path) => {
+      if (handle.kind === "file") return keep(await handle.getFile(), path);
+      for await (const [name, each] of handle.entries()) await walk_handle(each, `${path}/${name}`);
+    };
     const walk = async (entry) => {
-      if (entry.isFile) {
-        const file = await new Promise((done, fail) => entry.file(done, fail));
-        files.push(new File([file], entry.fullPath.replace(/^\//, "")));  // a view of the file, not a copy
-        return;
-      }
+      if (entry.isFile) return keep(await new Promise((done, fail) => entry.file(done, fail)), entry.fullPath.replace(/^\//, ""));
       const reader = entry.createReader();
       for (;;) {
         const some = await new Promise((done, fail) => reader.readEntries(done, fail));  // a hundred at a time
@@ -45,8 +48,9 @@
         for (const each of some) await walk(each);
       }
     };
-    for (const entry of entries) await walk(entry);
-    return files;
+    if (handles) for (const handle of handles) await walk_handle(handle, handle.name);
+    else for (const entry of entries) if (entry) await walk(entry);
+    return files.sort((x, y) => (x.name < y.name ? -1 : 1));
   }
   const path_of = (file) => file.webkitRelativePath || file.name;
 
