@@ -236,12 +236,18 @@
     }
     const ask = tools.debounce(async () => {
       if (!source || counting) return;
-      const from = source, got = await from.at(k, formats());
+      const from = source;
+      let got = null, refusal = "";
+      try { got = await from.at(k, formats()); } catch (error) {
+        if (from.has_values) throw error;
+        refusal = error.message.replace(/^narrow: /, "");  // the counts of a run tell what was watched, and no more
+      }
       if (from !== source) return;
       answer = got;
       if (state.sort === "underflow" && !moving && !drag) sort_list();  // rows that jump about cannot be read
       show_detail();
       show_rows();
+      if (refusal) kind_note.textContent = refusal;
     });
 
     let drag = null;
