@@ -65,6 +65,7 @@ SETTLED = """(quiet) => new Promise((done) => {
   look();
 })"""
 QUIET_MS = 15  # for what comes between: an event that is on its way, the next request after an answer
+MOST_AGAIN = 4  # failed cases that are tried a second time
 READ = """() => JSON.stringify(Object.fromEntries([...document.querySelectorAll("[role=tabpanel]:not([hidden]) [data-test]")].map((node) => [node.dataset.test,
   {text: node.tagName === "SELECT" || node.tagName === "INPUT" ? node.value : node.textContent, value: node.getAttribute("data-value"),
    code: node.getAttribute("data-code"), title: node.getAttribute("title"), pressed: node.getAttribute("aria-pressed"),
@@ -1515,9 +1516,15 @@ def measure():
 
 
 def run_cases():
-    program = unittest.main(argv=[sys.argv[0], *CHOSEN], exit=False, verbosity=2)
+    global QUIET_MS
+    result = unittest.main(argv=[sys.argv[0], *CHOSEN], exit=False, verbosity=2).result
+    failed = [case.id().removeprefix("__main__.") for case, _ in result.failures + result.errors]
+    if failed and len(failed) <= MOST_AGAIN:  # on a busy machine an answer may come after the quiet; a wrong one comes again
+        QUIET_MS = 400
+        print("again, with longer waits: " + " ".join(failed), flush=True)
+        result = unittest.main(argv=[sys.argv[0], *failed], exit=False, verbosity=2).result
     print("compared: " + json.dumps(COMPARED))
-    return program.result.wasSuccessful()
+    return result.wasSuccessful()
 
 
 def run_halves():

@@ -65,6 +65,8 @@ TEST_CASE("format: a bias stands before the ending") {
   CHECK(find_format("e4m3b9fn") == Format{4, 3, 9, Specials::nan_only});
   CHECK(find_format("e4m3b11fnuz") == Format{4, 3, 11, Specials::nan_is_negative_zero});
   CHECK(find_format("e5m10b0") == Format{5, 10, 0, Specials::inf_and_nan});
+  CHECK(find_format("e4m3b7") == find_format("e4m3"));  // the specials of the row that has the bare name
+  CHECK(find_format("e2m1b2") == Format{2, 1, 2, Specials::none});
   CHECK(find_format("E2M1B3F") == Format{2, 1, 3, Specials::none});
   CHECK(find_format("e8m7b1023") == Format{8, 7, 1023, Specials::inf_and_nan});
   for (const char* name : {"e4m3b", "e4m3bfn", "e4m3b09fn", "e4m3b-1fn", "e4m3b99999fn", "e4m3b9999fn", "e4m3fnb9"})

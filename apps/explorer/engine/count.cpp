@@ -2,9 +2,11 @@
 // 2^K makes of them.
 #include <bit>
 #include <memory>
+#include <new>
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "explorer/engine/counts.hpp"
 #include "explorer/engine/page_commands.hpp"
@@ -55,41 +57,51 @@ int run(const std::vector<std::string>& arguments) {
   kept.clear();
   kept_total = {};
   Json tensors = Json::array(), errors = Json::array(), left_out = Json::array();
-  std::vector<std::pair<std::string, narrow::Tensor>> work;
   const auto guarded = [&](const std::string& file, const auto& action) {
     try {
       action();
     } catch (const narrow::Error& error) {
       errors.push_back({{"file", file}, {"message", error.what()}});
+    } catch (const std::bad_alloc&) {
+      errors.push_back({{"file", file}, {"message", narrow::quote_path(file) + ": " + short_of_memory}});
     }
   };
-  double total = 0, done = 0;
   std::vector<std::string> files;
   for (const std::string& argument : arguments)
     guarded(argument, [&] {
       for (std::string& file : expand_folders({argument})) files.push_back(std::move(file));
     });
+  // Each file is let go before the next is opened: an archive lies in memory as a whole.
+  double total = 0, done = 0;
+  std::vector<std::string> sound;
   for (const std::string& file : files)
     guarded(file, [&] {
+      for (const narrow::Tensor& tensor : open_chosen(file, {}, false).tensors)
+        if (tensor.type.has_format()) total += static_cast<double>(tensor.bytes());
+      sound.push_back(file);
+    });
+  for (const std::string& file : sound)
+    guarded(file, [&] {
       const ChosenFile chosen = open_chosen(file, {}, false);
-      for (const narrow::Tensor& tensor : chosen.tensors) {
-        if (tensor.type.has_format()) total += static_cast<double>(tensor.bytes()), work.emplace_back(file, tensor);
-        else left_out.push_back({{"file", file}, {"name", tensor.name}, {"type", tensor.type.name}});
-      }
       for (const narrow::Unreadable& broken : chosen.unreadable)
         errors.push_back(
             {{"file", file},
              {"message", narrow::quote_path(file) + ": tensor " + narrow::quote(broken.name) + ": " + broken.why}});
-    });
-  for (const auto& [file, tensor] : work)
-    guarded(file, [&] {
-      FineCounts counts = count_values(tensor, [&](std::uint64_t bytes) {
-        done += static_cast<double>(bytes);
-        page_progress(done, total);
-      });
-      tensors.push_back(to_json(file, tensor, counts));
-      kept_total.merge(counts);
-      kept.push_back(std::move(counts));
+      for (const narrow::Tensor& tensor : chosen.tensors) {
+        if (!tensor.type.has_format()) {
+          left_out.push_back({{"file", file}, {"name", tensor.name}, {"type", tensor.type.name}});
+          continue;
+        }
+        guarded(file, [&] {
+          FineCounts counts = count_values(tensor, [&](std::uint64_t bytes) {
+            done += static_cast<double>(bytes);
+            page_progress(done, total);
+          });
+          tensors.push_back(to_json(file, tensor, counts));
+          kept_total.merge(counts);
+          kept.push_back(std::move(counts));
+        });
+      }
     });
   print(Json{{"tensors", tensors}, {"errors", errors}, {"left_out", left_out}, {"bytes", total}}.dump(
       -1, ' ', false, Json::error_handler_t::replace));
@@ -116,6 +128,7 @@ Json to_json(const Lost& lost, const FineCounts& counts) {
 
 int run(const std::vector<std::string>& words) {
   if (words.size() != 2) throw narrow::Error("at: a power of two and a list of formats");
+  if (of_count::kept.empty()) throw narrow::Error("nothing is counted; open the file again");
   const int k = std::atoi(words[0].c_str());
   Json rows = Json::array(), total = Json::array(), names = Json::array();
   for (std::size_t i = 0; i < of_count::kept.size(); ++i) rows.push_back(Json::array());

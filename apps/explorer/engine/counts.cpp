@@ -136,7 +136,9 @@ FineCounts count_values(const narrow::Tensor& tensor, const narrow::BytesDone& d
   for (std::uint64_t first = 0, all = tensor.values(); first < all; first += piece) {
     const auto count = static_cast<std::size_t>(std::min(piece, all - first));
     counter.add(narrow::view_values(tensor, first, count, scratch));
-    if (done) done(tensor.bytes() / std::max<std::uint64_t>(all, 1) * count);
+    if (done)
+      done(static_cast<std::uint64_t>(static_cast<double>(tensor.bytes()) * static_cast<double>(count) /
+                                      static_cast<double>(all)));
   }
   return counter.counts();
 }

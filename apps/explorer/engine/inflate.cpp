@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <span>
 #include <vector>
+
+#include "narrow/tensor/crc32.hpp"
 
 namespace {
 
@@ -59,7 +62,8 @@ struct internal_state {
   std::size_t stored = 0;              // bytes of a stored block that are left
   std::size_t copy = 0, distance = 0;  // of a match that is not yet written
   std::array<std::uint8_t, window> past{};
-  std::size_t written = 0;
+  std::uint64_t written = 0;
+  std::uint32_t crc = 0;  // of what gzip packed
 
   std::uint32_t take(int count) {
     while (bits < count) {
@@ -157,6 +161,7 @@ struct internal_state {
   void gzip_start() {
     if (take(8) != 0x1F || take(8) != 0x8B || take(8) != 8) throw Damaged();
     const std::uint32_t flags = take(8);
+    if ((flags & 0xE0) != 0) throw Damaged();  // reserved
     for (int i = 0; i < 6; ++i) take(8);
     if ((flags & 4) != 0)
       for (std::uint32_t rest = take(16); rest > 0; --rest) take(8);
@@ -182,8 +187,11 @@ struct internal_state {
       case At::codes: return one_symbol(out);
       case At::end:
         held >>= bits % 8, bits -= bits % 8;
-        if (gzip)
-          for (int i = 0; i < 4; ++i) take(16);  // checksum and size
+        if (gzip) {
+          std::uint32_t word[2] = {};
+          for (int i = 0; i < 4; ++i) word[i / 2] |= take(16) << i % 2 * 16;
+          if (word[0] != crc || word[1] != static_cast<std::uint32_t>(written)) throw Damaged();
+        }
         at = At::done;
         return;
       case At::done: return;
@@ -227,9 +235,16 @@ int inflate(z_streamp stream, int) {
   if (state.at == internal_state::At::done) return Z_STREAM_END;
   state.input.erase(state.input.begin(), state.input.begin() + static_cast<std::ptrdiff_t>(state.next));
   state.next = 0;
-  state.input.insert(state.input.end(), stream->next_in, stream->next_in + stream->avail_in);
-  const uInt left = stream->avail_out, fed = stream->avail_in;
-  stream->next_in += fed, stream->total_in += fed, stream->avail_in = 0;
+  // Not more than this call can use: what is left over is copied again.
+  const uInt left = stream->avail_out, fed = std::min(stream->avail_in, stream->avail_out + 1024);
+  state.input.insert(state.input.end(), stream->next_in, stream->next_in + fed);
+  const Bytef* fresh = stream->next_out;  // what the checksum has not seen yet
+  const auto checked = [&] {
+    const auto size = static_cast<std::size_t>(stream->next_out - fresh);
+    if (state.gzip) state.crc = narrow::crc32_of(state.crc, std::as_bytes(std::span(fresh, size)));
+    fresh = stream->next_out;
+  };
+  stream->next_in += fed, stream->total_in += fed, stream->avail_in -= fed;
   try {
     for (;;) {
       while (state.copy > 0 && stream->avail_out > 0) {
@@ -238,6 +253,7 @@ int inflate(z_streamp stream, int) {
       }
       // The end of a block needs no room.
       if (state.copy > 0 || (stream->avail_out == 0 && state.at != internal_state::At::end)) break;
+      if (state.at == internal_state::At::end) checked();
       const std::size_t next = state.next;
       const std::uint32_t held = state.held;
       const int bits = state.bits;
@@ -245,6 +261,7 @@ int inflate(z_streamp stream, int) {
         state.step(*stream);
       } catch (const Short&) {
         state.next = next, state.held = held, state.bits = bits;
+        checked();
         return stream->avail_out == left && fed == 0 ? Z_BUF_ERROR : Z_OK;  // what was fed stays here
       }
       if (state.at == internal_state::At::done) {
@@ -257,6 +274,7 @@ int inflate(z_streamp stream, int) {
     stream->total_in -= state.input.size() - state.next;  // where it was noticed
     return Z_DATA_ERROR;
   }
+  checked();
   // There was no more room: what is not yet used is given back, for those who count the input by total_in.
   const std::size_t rest = std::min<std::size_t>(state.input.size() - state.next, fed);
   stream->next_in -= rest, stream->total_in -= rest, stream->avail_in += static_cast<uInt>(rest);

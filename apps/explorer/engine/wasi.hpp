@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -39,7 +40,8 @@ inline from_chars_result from_chars(const char* first, const char* last, double&
   const double read = hex ? 0 : strtod(text.c_str(), &end);
   if (hex) return value = text[0] == '-' ? -0.0 : 0.0, from_chars_result{first + start + 1, errc()};
   if (end == text.c_str()) return {first, errc::invalid_argument};
-  if (errno == ERANGE) return {first + (end - text.c_str()), errc::result_out_of_range};
+  if (errno == ERANGE && (read == 0 || read == HUGE_VAL || read == -HUGE_VAL))  // not: a subnormal that was rounded
+    return {first + (end - text.c_str()), errc::result_out_of_range};
   value = read;
   return {first + (end - text.c_str()), errc()};
 }

@@ -179,10 +179,14 @@ function progress(done, total) {
   postMessage({ id: progress_id, progress: { done, total } });
 }
 
+// wasm hands over addresses as signed numbers: those above 2 GiB come out negative.
+const unsigned = (calls) => Object.fromEntries(Object.entries(calls).map(([name, call]) =>
+  [name, (...words) => call(...words.map((word) => (typeof word === "number" ? word >>> 0 : word)))]));
+
 async function make_instance() {
   open = new Map([[3, { kind: kind.directory, path: "" }]]);
   for (let fd = 0; fd < 3; ++fd) open.set(fd, { kind: kind.character, path: "" });
-  instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: wasi, page: { progress } });
+  instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: unsigned(wasi), page: { progress } });
   memory = instance.exports.memory;
   instance.exports._initialize();
 }
@@ -198,10 +202,10 @@ async function start(base64) {
 function run(words) {
   const request = new TextEncoder().encode(words.map((word) => String(word).replaceAll("\0", "") + "\0").join(""));
   const e = instance.exports;
-  const at = e.room(request.length);
+  const at = e.room(request.length) >>> 0;
   new Uint8Array(memory.buffer, at, request.length).set(request);
   const status = e.run();
-  return { status, out: text_at(e.out_at(), e.out_size()), err: text_at(e.err_at(), e.err_size()) };
+  return { status, out: text_at(e.out_at() >>> 0, e.out_size() >>> 0), err: text_at(e.err_at() >>> 0, e.err_size() >>> 0) };
 }
 
 // A trap (memory that ran out, a defect) leaves the instance in no known state: the next request gets a new one.

@@ -254,7 +254,9 @@
         ...list.map((i) => answers[i]).map((x) => [x.model, x.result.code, x.result.value, x.result.hex_float, x.exact.code, x.exact.unrounded,
             x.error_ulp])]);
       verdict.textContent = !both ? "" : !value_differs ? "Both give the same value."
-          : `They differ: ${answers[0].result.hex_float} and ${answers[1].result.hex_float}; the exact sum is ${answers[0].exact.unrounded}.`;
+          : `They differ: ${answers[0].result.hex_float} and ${answers[1].result.hex_float}; ` +
+            (answers[0].exact.unrounded === answers[1].exact.unrounded ? `the exact sum is ${answers[0].exact.unrounded}.`
+              : `the exact sums are ${answers[0].exact.unrounded} and ${answers[1].exact.unrounded}: their operands are rounded to other formats.`);
       verdict.classList.toggle("bad", value_differs);
     }
 

@@ -152,14 +152,16 @@
     const value = el("input", { type: "text", class: "mono", spellcheck: "false", autocomplete: "off", "data-test": "value",
       oninput: () => change({ v: value.value || " ", code: "" }) });
     const code = el("input", { type: "text", class: "mono", spellcheck: "false", autocomplete: "off", "data-test": "code", size: "18",
-      onchange: () => change({ v: "", code: code.value }) });
+      onchange: () => { data.flipped = null; change({ v: "", code: code.value }); } });
     const bits_of = tools.select("bits-format", [], (b) => change({ b, v: state.code ? data.text : state.v, code: "" }));
     const target = tools.select("format", [], (f) => change({ f }));
     const axis = tools.select("axis", axes, (kind) => change({ axis: kind }));
     const random = el("input", { type: "text", class: "mono", size: "12", "data-test": "random", onchange: () => change({ random: random.value }) });
     const flip = (place) => {
-      const flipped = BigInt(data.own.code) ^ (1n << BigInt(place));
-      change({ v: "", code: "0x" + flipped.toString(16).toUpperCase() });
+      // A click that comes before the answer to the last one flips what that one made.
+      const flipped = BigInt(data.flipped ?? data.own.code) ^ (1n << BigInt(place));
+      data.flipped = "0x" + flipped.toString(16).toUpperCase();
+      change({ v: "", code: data.flipped });
     };
     const bits = bit_row(flip), meaning = el("p", { class: "mono meaning", "data-test": "bits-value" }, "\u00a0");
     const problem = el("p", { class: "problem", role: "alert", "data-test": "number-error" }, "\u00a0");
@@ -250,6 +252,7 @@
       problem.textContent = "\u00a0";
       data.rows = rows;
       data.own = rows.find((r) => r.format === s.b);
+      if (!s.code || s.code === data.flipped) data.flipped = null;
       data.text = s.code ? exact_text(data.own) : "";
       draw_first(s);
       const words = [...(await tools.accepted("--rounding")).map((w) => "rounding:" + w),

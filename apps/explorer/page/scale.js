@@ -103,6 +103,7 @@
     }
 
     // ---- what the program says
+    let traced = 0;  // steps that the traces are of
     const ask = tools.debounce(async () => {
       try {
         // Scalers that grow: a constant scale and no scaling have nothing to react with.
@@ -110,15 +111,22 @@
             row.parameters.some((p) => p.name === "growth"));
         // Inf overflows at every scale. 2^(16 - k) times 2^k is the first power of two beyond FP16.
         const usual = state.from ? 2 ** (16 - whole(state.from, -60, 60, 16)) : 0;
+        const all = n;
         let text = "step,amax\n";
-        for (let i = 0; i < n; ++i) text += `${i},${events.has(i) ? "inf" : usual}\n`;
+        for (let i = 0; i < all; ++i) text += `${i},${events.has(i) ? "inf" : usual}\n`;
         const [path] = await engine.add([new File([text], "loss-scale-events.csv")]);
         const args = ["scale-trace", "--events", path, "--policy", policies.map((p) => p.name).join(","), "--json"];
         if (state.init) args.push("--init", state.init);
         if (state.interval) args.push("--growth-interval", state.interval);
         traces = await engine.json(args);
+        traced = all;
         complain(fault);
-      } catch (problem) { return complain(problem.message.replace(/^narrow: /, "")); }
+      } catch (problem) {
+        traces = null;  // those of another request would be read as its answer
+        table.show(["framework"], []);
+        chart.redraw();
+        return complain(problem.message.replace(/^narrow: /, ""));
+      }
       chart.redraw();
       fill_table();
     });
@@ -176,7 +184,7 @@
         if (before !== null) lines.push(`H${end.toFixed(1)}`);
         picture.append(svg("path", { class: `curve ${colour(place)}`, d: lines.join("") }, svg("title", {}, name)),
             svg("path", { class: `curve ${colour(place)}`, d: skips.join("") }));
-        if (list.length < n && before !== null) picture.append(svg("path", { class: "end", d: `M${end - 5} ${before - 5}l10 10m0 -10l-10 10` }));
+        if (list.length < traced && before !== null) picture.append(svg("path", { class: "end", d: `M${end - 5} ${before - 5}l10 10m0 -10l-10 10` }));
       });
     }
 
@@ -187,7 +195,7 @@
       readout.textContent = `At ${text}.`;
       for (const cell of table.node.querySelectorAll("td.at")) cell.textContent = at_cursor(traces[cell.parentNode.firstChild.textContent]);
     }
-    const at_cursor = (list) => { const row = list[cursor]; return row ? scale_text(row.scale) + (row.skipped ? ", skipped" : "") : "ended"; };
+    const at_cursor = (list) => { const row = list[cursor]; return row ? scale_text(row.scale) + (row.skipped ? ", skipped" : "") : cursor < traced ? "ended" : "-"; };
 
     // ---- pointer and keys
     const place_of = (event) => event.clientX - drawing.getBoundingClientRect().left;

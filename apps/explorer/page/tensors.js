@@ -90,7 +90,9 @@
     let state = { ...defaults, ...first_state }, source = null, answer = null, exact = null, best = null, order = [], chosen = -1, k = 0,
         table_formats = new Map(), started = false;
     let loaded = "", found_name = "", counting = false, moving = false;
-    const formats = () => words(state.formats).slice(0, most_formats);
+    const formats = () => [...new Set(words(state.formats))].slice(0, most_formats);
+    // Numbers belong under the formats that they were asked for.
+    const answered = () => answer && answer.formats.join() === formats().join() ? answer : null;
     const tensor = () => source && source.tensors[chosen];
     const name_of = (t) => `${base(t.file)}:${t.name}`;
     // A file with one tensor is named by itself: its tensor may have a name that only a person can type.
@@ -136,6 +138,7 @@
         const is_wanted = (path) => run ? path.startsWith(run.slice(0, -"run.json".length)) : endings.test(path) || !path.includes("/");
         const wanted = files.filter((file) => is_wanted(path_of(file)));
         if (!wanted.length) throw Error("There is no .safetensors, .npy or .npz file in this folder, and no run.json of a watched run.");
+        await engine.clear();
         const paths = await engine.add(wanted);
         const onprogress = ({ done, total }) => { if (mine === opening && total) { bar.value = done / total;
             status.textContent = `counting: ${Math.floor(100 * done / total)} %`; } };
@@ -239,7 +242,8 @@
       const from = source;
       let got = null, refusal = "";
       try { got = await from.at(k, formats()); } catch (error) {
-        if (from.has_values) throw error;
+        answer = null;
+        if (from.has_values) { show_detail(); show_rows(); throw error; }
         refusal = error.message.replace(/^narrow: /, "");  // the counts of a run tell what was watched, and no more
       }
       if (from !== source) return;
@@ -262,18 +266,22 @@
 
     // ---- exact numbers, the best scale, block formats: they read the values
     // The file is named as the program names it, and so the rows are those of one tensor.
-    const stats = (t, list, ...more) => engine.json(["stats", argument(t), "--formats", list.join(","), ...more, "--json"]);
+    const stats = async (t, list, ...more) => {
+      const name = argument(t), rows = await engine.json(["stats", name, "--formats", list.join(","), ...more, "--json"]);
+      return name === t.file ? rows : rows.filter((row) => row.tensor === t.name);  // a tensor without a name is spelled as all
+    };
     const key = () => `${chosen} ${k} ${state.formats}`;
     const ask_exact = tools.debounce(async () => {
-      const t = tensor(), now = key(), at = k, list = formats();
-      if (!t || !source.has_values) return;
+      const from = source, turn = opening, t = tensor(), now = key(), at = k, list = formats();
+      if (!t || !from.has_values || counting) return;
       const rows = await stats(t, list, "--scale", `2^${at}`);
+      if (from !== source || turn !== opening) return;
       exact = { key: now, rows: new Map(rows.map((r) => [r.format, r])) };
       show_detail();
     });
     const ask_best = tools.debounce(async (asked) => {
       const from = source, t = tensor(), list = formats(), now = `${chosen} ${state.formats}`;
-      if (!from || (best && best.key === now)) return;
+      if (!from || counting || (best && best.key === now)) return;
       best = null;
       const files = [...new Set(from.tensors.map((x) => x.file))], size = t ? t.values : from.tensors.reduce((sum, x) => sum + x.values, 0);
       const can = from.has_values && (t || files.length === 1);
@@ -286,8 +294,12 @@
       show_markers();
       show_detail();
     });
+    let blocks_of = null;
     const ask_blocks = tools.debounce(async (asked) => {
       const t = tensor(), list = words(state.blocks).filter((name) => name !== "none"), from = source;
+      if (counting) return;
+      if (t !== blocks_of) block_table.show(["format"], []);  // those of another tensor
+      blocks_of = t;
       const all = (await tools.once("scaling", () => engine.json(["list-scaling", "--json"]))).filter((row) => row.kind === "block format");
       block_chips.show(all.map((row) => row.name), list);
       const say = !source ? "" : !source.has_values ? "A watched run has counts, not values: block formats need those." : !t
@@ -312,6 +324,7 @@
 
     // ---- what is shown
     const decibel = (x) => x === null || x === undefined ? "-" : x === "inf" ? "exact" : typeof x === "number" ? `${x.toFixed(1)} dB` : String(x);
+    const about = (x) => x === "inf" ? "no error seen" : decibel(x);
     const share = (n, whole, test) => ({ text: n === null || n === undefined ? "-" : `${tools.percent(n, whole)}`, value: n, test,
         title: `${tools.count(n)} of ${tools.count(whole)}`, class: n > 0 && n / whole >= 0.01 && !/subnormal/.test(test) ? "bad" : null });
     const pooled = () => source.tensors.reduce((sum, t) => {
@@ -330,8 +343,8 @@
     }
     function show_detail() {
       if (!source) return;
-      const t = shown(), is_exact = exact && exact.key === key(), fresh = answer && answer.formats.join() === formats().join();
-      const cells = fresh && (tensor() ? answer.tensors[chosen] : answer.total);
+      const t = shown(), is_exact = exact && exact.key === key(), fresh = answered();
+      const cells = fresh && (tensor() ? fresh.tensors[chosen] : fresh.total);
       exact_button.disabled = !tensor() || !source.has_values || Boolean(is_exact);
       kind_note.textContent = !source.has_values ? "From the counts of the run." : is_exact ? `Exact at 2^${k}, from the values.`
           : `At 2^${answer ? answer.scale_log2 : k}, about: from the counts.`;
@@ -342,10 +355,10 @@
             { type: "button", class: "small", "data-test": `tensors-best-${f}`, "data-value": found,
             onclick: () => change({ scale: String(found) }) }, tools.power(found)) : "-";
         return [f, ...["underflow", "subnormal", "overflow"].map((m) => share(x ? x[m] : null, t.values, `tensors-${m}-${f}`)),
-            { text: x ? decibel(x.sqnr_db) : "-", value: x && x.sqnr_db, test: `tensors-sqnr-${f}` }, { text: jump }];
+            { text: x ? is_exact ? decibel(x.sqnr_db) : about(x.sqnr_db) : "-", value: x && x.sqnr_db, test: `tensors-sqnr-${f}` }, { text: jump }];
       }), [["tensor", "scale_log2", "kind", "format", "values", "underflow", "subnormal", "overflow", "sqnr_db"], ...formats().map((f, i) => {
         const x = (is_exact ? exact.rows.get(f) : cells && cells[i]) || {};
-        return [tensor() ? name_of(tensor()) : "all", k, is_exact ? "exact" : "about", f, t.values, x.underflow, x.subnormal, x.overflow,
+        return [tensor() ? name_of(tensor()) : "all", is_exact || !answer ? k : answer.scale_log2, is_exact ? "exact" : "about", f, t.values, x.underflow, x.subnormal, x.overflow,
             x.sqnr_db];
       })]);
     }
@@ -363,7 +376,7 @@
     function sort_list() {
       const needle = state.filter.toLowerCase(), all = source.tensors.map((_, i) => i).filter((i) => !needle ||
           name_of(source.tensors[i]).toLowerCase().includes(needle));
-      const loss = (i) => !answer ? 0 : Math.max(...answer.tensors[i].map((x) => x ? x.underflow : 0)) / (source.tensors[i].values || 1);
+      const now = answered(), loss = (i) => !now ? 0 : Math.max(...now.tensors[i].map((x) => x ? x.underflow : 0)) / (source.tensors[i].values || 1);
       if (state.sort === "name") all.sort((i, j) => (source.tensors[i].name < source.tensors[j].name ? -1 : 1));
       if (state.sort === "underflow") { const by = new Map(all.map((i) => [i, loss(i)])); all.sort((i, j) => by.get(j) - by.get(i) || i - j); }
       order = source.has_values && !needle && source.tensors.length > 1 ? [-1, ...all] : all;
@@ -371,7 +384,7 @@
     function show_rows() {
       if (!source) return;
       list.style.height = `${Math.min(list_height, (source.tensors.length + 3) * row_height)}px`;
-      const fs = formats(), first = Math.max(0, Math.floor(list.scrollTop / row_height) - 8),
+      const now = answered(), fs = formats(), first = Math.max(0, Math.floor(list.scrollTop / row_height) - 8),
           last = Math.min(order.length, first + Math.ceil(list_height / row_height) + 17);
       head.replaceChildren(el("tr", {}, ["tensor", "type", "values", "largest",
           ...fs.map((f) => `${f} ${metrics[state.show]}`)].map((text) => el("th", { scope: "col" }, text))));
@@ -379,7 +392,7 @@
           row.style.height = `${n * row_height}px`; return row; };
       const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.place : undefined;
       body.replaceChildren(space(first), ...order.slice(first, last).map((i) => {
-        const t = i < 0 ? shown_all() : source.tensors[i], cells = answer && (i < 0 ? answer.total : answer.tensors[i]);
+        const t = i < 0 ? shown_all() : source.tensors[i], cells = now && (i < 0 ? now.total : now.tensors[i]);
         const name = i < 0 ? `all ${source.tensors.length} tensors` : several ? name_of(t) : t.name;
         return el("tr", { class: i === chosen ? "chosen" : null }, el("th", { scope: "row" },
             el("button", { type: "button", class: "link", "data-place": i, "data-test": `tensors-row-${i}`, "aria-pressed": String(i === chosen),
@@ -393,7 +406,7 @@
     const shown_all = () => { if (pool_of !== source) { pool = pooled(); pool_of = source; } return pool; };
     function cell(x, whole, test) {
       if (!x) return el("td", { "data-test": test }, "-");
-      if (state.show === "sqnr") return el("td", { "data-test": test, "data-value": x.sqnr_db }, decibel(x.sqnr_db));
+      if (state.show === "sqnr") return el("td", { "data-test": test, "data-value": x.sqnr_db }, about(x.sqnr_db));
       return el("td", { "data-test": test, "data-value": x[state.show], title: `${tools.count(x[state.show])} of ${tools.count(whole)}` },
           tools.percent(x[state.show], whole));
     }
@@ -449,12 +462,12 @@
           [tensor() ? name_of(tensor()) : "all", e, n]), ...["zeros", "subnormal", "inf", "nan"].map((name) => ["", name, t[name]])];
     }
     function csv_list() {
-      const fs = formats();
+      const now = answered(), fs = formats();
       return [["file", "tensor", "type", "shape", "values", "zeros", "inf", "nan", "amax", "min_nonzero", "scale_log2",
           ...fs.flatMap((f) => [`${f} underflow`, `${f} subnormal`, `${f} overflow`, `${f} sqnr_db about`])],
         ...(source ? source.tensors : []).map((t, i) => [base(t.file), t.name, t.type, t.shape.join("x"), t.values, t.zeros, t.inf, t.nan, t.amax,
-            t.min_nonzero, answer ? answer.scale_log2 : k,
-          ...fs.flatMap((f, j) => { const c = answer && answer.tensors[i] && answer.tensors[i][j];
+            t.min_nonzero, now ? now.scale_log2 : k,
+          ...fs.flatMap((f, j) => { const c = now && now.tensors[i] && now.tensors[i][j];
               return c ? [c.underflow, c.subnormal, c.overflow, c.sqnr_db] : ["", "", "", ""]; })])];
     }
 
@@ -467,6 +480,7 @@
       const given = document.querySelector('meta[name="narrow-files"]'), files = JSON.parse(given && given.content || "[]");
       await open(files.length ? files : [example_file()], true);
     }
+    const is_wide = () => (tensor() ? [tensor()] : source.tensors).some((t) => t.type === "F64" || t.type === "C128");
     function show_all() {
       const t = shown();
       title.textContent = tensor() ? tensor().name || "(no name)" : source.tensors.length === 1 ? source.tensors[0].name
@@ -475,7 +489,7 @@
           "Below: the range of each format at this scale, its subnormals lighter; drag it to move the scale.";
       facts.textContent = `${tools.count(t.values)} values: ${tools.count(t.zeros)} zeros, ${tools.count(t.inf)} Inf, ${tools.count(t.nan)} NaN` +
           (t.subnormal ? `, ${tools.count(t.subnormal)} subnormal in their own type` : "") +
-        `; largest ${tools.number(t.amax)}, smallest ${t.min_nonzero > 0 && Number.isFinite(t.min_nonzero) ? tools.number(t.min_nonzero) : "-"}`;
+        (is_wide() ? " (FP64 is counted as the nearest FP32)" : "") + `; largest ${tools.number(t.amax)}, smallest ${t.min_nonzero > 0 && Number.isFinite(t.min_nonzero) ? tools.number(t.min_nonzero) : "-"}`;
       sort_list();
       set_scale(k);
       chart.redraw(`Histogram of ${title.textContent} by binade, and the ranges of ${formats().join(", ")} at scale 2^${k}`);

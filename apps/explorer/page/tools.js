@@ -44,7 +44,7 @@ const tools = (() => {
     // A share that is not none and not all never reads 0 % or 100 %.
     if (part > 0 && p < 0.01) return "<0.01 %";
     if (part < whole && p > 99.99) return ">99.99 %";
-    return (p === 0 || p === 100 ? p : p < 1 ? p.toFixed(2) : p.toFixed(1)) + " %";
+    return (p === 0 || p === 100 ? p : p < 1 || p > 99.9 ? p.toFixed(2) : p.toFixed(1)) + " %";
   };
   const power = (k) => "2^" + k;
   // JSON writes inf and nan as strings: this gives a number to draw with.

@@ -50,6 +50,7 @@ constexpr int take_number(std::string_view& text, int most = 2) noexcept {
 }
 
 constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
+  const std::string_view whole = name;
   if (name.empty() || lower(name[0]) != 'e') return {};
   name.remove_prefix(1);
   const int exponent_bits = take_number(name);
@@ -57,6 +58,7 @@ constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
   name.remove_prefix(1);
   const int mantissa_bits = take_number(name);
   if (mantissa_bits < 0 || exponent_bits > 11 || mantissa_bits > 52) return {};
+  const std::string_view bare = whole.substr(0, whole.size() - name.size());
   int bias = -1;
   if (!name.empty() && lower(name[0]) == 'b') {
     name.remove_prefix(1);
@@ -64,8 +66,12 @@ constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
     if (bias < 0) return {};
   }
   const bool has_nan = exponent_bits >= 2 && mantissa_bits >= 1;
+  const NamedFormat* row = nullptr;  // what the bare name means with another bias
+  for (const NamedFormat& other : format_table)
+    if (bias >= 0 && name.empty() && is_called(other, bare)) row = &other;
   Format f;
-  if ((name.empty() || same_word(name, "ieee")) && has_nan) f = ieee(exponent_bits, mantissa_bits);
+  if (row != nullptr) f = row->format;
+  else if ((name.empty() || same_word(name, "ieee")) && has_nan) f = ieee(exponent_bits, mantissa_bits);
   else if (same_word(name, "fn") && has_nan) f = finite(exponent_bits, mantissa_bits, Specials::nan_only);
   else if (same_word(name, "fnuz") && has_nan) f = negative_zero_is_nan(exponent_bits, mantissa_bits);
   else if (same_word(name, "f")) f = finite(exponent_bits, mantissa_bits, Specials::none);
