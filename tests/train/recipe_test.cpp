@@ -164,5 +164,5 @@ TEST_CASE("train: the word for a format is read back as that format") {
     const narrow::Format format = narrow::find_format(name).value();
     CHECK_MESSAGE(narrow::find_format(format_word(format)) == format, name);
   }
-  CHECK(format_word(narrow::find_format("e4m3b9fn").value()) == "e4m3b9fn");
+  CHECK(format_word(narrow::find_format("e4m3b9fn").value()) == "e4m3b9");  // the row e4m3 has no Inf either
 }
