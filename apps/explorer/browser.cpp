@@ -7,7 +7,8 @@
 
 #include <array>
 #include <cstdlib>
-#include <string_view>
+
+#include "narrow/base/process.hpp"
 
 extern char** environ;
 
@@ -27,23 +28,10 @@ constexpr const char* opener = "xdg-open";
 bool has_display() { return is_given("DISPLAY") || is_given("WAYLAND_DISPLAY"); }
 #endif
 
-// In a folder of PATH that has a place of its own: a relative one is wherever somebody happens to stand.
-std::string place_of_opener() {
-  const char* variable = std::getenv("PATH");
-  std::string_view path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find(':'), path.size());
-    const std::string file = std::string(path.substr(0, end)) + "/" + opener;
-    if (path[0] == '/' && access(file.c_str(), X_OK) == 0) return file;
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return "";
-}
-
 }  // namespace
 
 bool open_browser(const std::string& address) {
-  std::string program = has_display() ? place_of_opener() : "", argument = address;
+  std::string program = has_display() ? narrow::place_on_path(opener) : "", argument = address;
   if (program.empty()) return false;
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;

@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <charconv>
 
+#include "narrow/format/find_format.hpp"
+
 namespace app {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
 
 // RFC 9110, 5.6.2.
 bool is_http_token(std::string_view text) {
   const auto fits = [](char c) {
-    return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') ||
+    return is_digit(c) || (narrow::detail::lower(c) >= 'a' && narrow::detail::lower(c) <= 'z') ||
            std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
   };
   return !text.empty() && std::all_of(text.begin(), text.end(), fits);
@@ -56,7 +53,7 @@ int read_request_line(std::string_view line, HttpRequest& request) {
 bool lists_close(std::string_view value) {
   while (!value.empty()) {
     const std::size_t end = std::min(value.find(','), value.size());
-    if (same_name(trimmed(value.substr(0, end)), "close")) return true;
+    if (narrow::detail::same_word(trimmed(value.substr(0, end)), "close")) return true;
     value.remove_prefix(std::min(end + 1, value.size()));
   }
   return false;
@@ -74,17 +71,18 @@ int read_field(std::string_view line, HttpRequest& request, Fields& fields) {
   if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon))) return 400;
   const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
   if (!std::all_of(value.begin(), value.end(), is_field_byte)) return 400;
-  if (same_name(name, "host")) {
+  if (narrow::detail::same_word(name, "host")) {
     request.host = value;
     if (++fields.hosts > 1) return 400;
-  } else if (same_name(name, "range")) {
+  } else if (narrow::detail::same_word(name, "range")) {
     request.range = value;
     if (++fields.ranges > 1) return 400;
-  } else if (same_name(name, "if-range")) {
+  } else if (narrow::detail::same_word(name, "if-range")) {
     fields.is_conditional = true;
-  } else if (same_name(name, "connection")) {
+  } else if (narrow::detail::same_word(name, "connection")) {
     if (lists_close(value)) request.keeps = false;
-  } else if (same_name(name, "transfer-encoding") || (same_name(name, "content-length") && value != "0")) {
+  } else if (narrow::detail::same_word(name, "transfer-encoding") ||
+             (narrow::detail::same_word(name, "content-length") && value != "0")) {
     fields.has_body = true;
   }
   return 0;
@@ -131,7 +129,9 @@ HttpRequest parse_request(std::string_view head) {
   return request;
 }
 
-bool counts_bytes(std::string_view range) { return same_name(range.substr(0, range.find('=')), "bytes"); }
+bool counts_bytes(std::string_view range) {
+  return narrow::detail::same_word(range.substr(0, range.find('=')), "bytes");
+}
 
 std::optional<ByteRange> parse_range(std::string_view text, std::uint64_t size) {
   text = trimmed(text.substr(std::min(text.find('=') + 1, text.size())));

@@ -875,6 +875,24 @@ class TheTensorsView(Case):
         self.tab.give("tensors-folder", folder)
         self.assertEqual(sorted(title for place, title in self.rows_shown() if place != "-1"), ["folder/a.npy:a", "folder/deep/b.npy:b"])
 
+    def test_shards_and_their_index_are_counted_once(self):
+        names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+        files = {name: safetensors([(f"layer.{i}", "F32", [1000], bytes_of(gradients(random.Random(i), 1000), "F32"))], {}) for i, name in enumerate(names)}
+        index = {"metadata": {}, "weight_map": {f"layer.{i}": name for i, name in enumerate(names)}}
+        self.tab.drop({"model.safetensors.index.json": json.dumps(index).encode(), **files})
+        self.assertIn("2 tensors, 2\u202f000 values", self.tab.read()["tensors-status"]["text"])
+        self.tab.drop(files)
+        self.assertIn("2 tensors, 2\u202f000 values", self.tab.read()["tensors-status"]["text"])
+
+    def test_a_tensor_of_nan_and_inf_has_no_largest_value(self):
+        values = [math.nan, math.inf, -math.inf, math.nan]
+        self.tab.drop({"bad.safetensors": safetensors([("grad", "F32", [4], struct.pack("<4f", *values))], {})})
+        shown = self.tab.read()
+        self.assertEqual(shown["tensors-facts"]["text"], "4 values: 0 zeros, 2 Inf, 2 NaN; largest -, smallest -")
+        for name in ("underflow", "subnormal", "overflow"):
+            self.assertEqual(shown[f"tensors-{name}-fp16"]["value"], "0")
+        self.assertEqual(shown["tensors-sqnr-fp16"]["text"], "-")
+
     def test_a_watched_run_shows_its_counts(self):
         run = ROOT / "data/watched-run"
         self.tab.open("#tensors?formats=fp16,e4m3")

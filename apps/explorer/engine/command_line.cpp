@@ -3,7 +3,7 @@
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
-#include "explorer/engine/page_commands.hpp"
+#include "explorer/engine/counts.hpp"
 #include "narrow/base/version.hpp"
 
 namespace CLI {

@@ -1,19 +1,18 @@
 // Two commands that only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of
 // 2^K makes of them.
 #include <bit>
+#include <map>
 #include <memory>
 #include <new>
+#include <set>
 
-#include "cli/command.hpp"
 #include "cli/json_value.hpp"
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "explorer/engine/counts.hpp"
-#include "explorer/engine/page_commands.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/format_list.hpp"
-#include "options/number_option.hpp"
 #include "options/tensor_choice.hpp"
 
 extern "C" __attribute__((import_module("page"), import_name("progress"))) void page_progress(double done,
@@ -23,7 +22,6 @@ namespace app {
 namespace of_count {
 
 std::vector<FineCounts> kept;
-FineCounts kept_total;
 
 Json binades_of(const FineCounts& counts, Json row) {
   std::vector<std::uint64_t> binades;
@@ -48,14 +46,13 @@ Json to_json(const std::string& file, const narrow::Tensor& tensor, const FineCo
   Json row = Json::object();
   row["file"] = file, row["name"] = tensor.name, row["type"] = tensor.type.name, row["shape"] = tensor.shape;
   row["values"] = c.values, row["zeros"] = c.zeros, row["inf"] = c.inf, row["nan"] = c.nan;
-  row["amax"] = json_number(std::bit_cast<float>(c.largest));
+  row["amax"] = c.values == c.inf + c.nan ? Json() : json_number(std::bit_cast<float>(c.largest));
   row["min_nonzero"] = json_number(std::bit_cast<float>(c.smallest));
   return binades_of(c, std::move(row));
 }
 
 int run(const std::vector<std::string>& arguments) {
   kept.clear();
-  kept_total = {};
   Json tensors = Json::array(), errors = Json::array(), left_out = Json::array();
   const auto guarded = [&](const std::string& file, const auto& action) {
     try {
@@ -73,14 +70,19 @@ int run(const std::vector<std::string>& arguments) {
     });
   // Each file is let go before the next is opened: an archive lies in memory as a whole.
   double total = 0, done = 0;
-  std::vector<std::string> sound;
+  std::map<std::string, double> sizes;
+  std::set<std::string> shards;  // of an index that is there too: its tensors are counted once
   for (const std::string& file : files)
     guarded(file, [&] {
-      for (const narrow::Tensor& tensor : open_chosen(file, {}, false).tensors)
-        if (tensor.type.has_format()) total += static_cast<double>(tensor.bytes());
-      sound.push_back(file);
+      const ChosenFile chosen = open_chosen(file, {}, false);
+      shards.insert(chosen.file.shards.begin(), chosen.file.shards.end());
+      for (const narrow::Tensor& tensor : chosen.tensors)
+        if (tensor.type.has_format()) sizes[file] += static_cast<double>(tensor.bytes());
+      sizes.try_emplace(file);
     });
-  for (const std::string& file : sound)
+  std::erase_if(files, [&](const std::string& file) { return !sizes.contains(file) || shards.contains(file); });
+  for (const std::string& file : files) total += sizes[file];
+  for (const std::string& file : files)
     guarded(file, [&] {
       const ChosenFile chosen = open_chosen(file, {}, false);
       for (const narrow::Unreadable& broken : chosen.unreadable)
@@ -98,7 +100,6 @@ int run(const std::vector<std::string>& arguments) {
             page_progress(done, total);
           });
           tensors.push_back(to_json(file, tensor, counts));
-          kept_total.merge(counts);
           kept.push_back(std::move(counts));
         });
       }
@@ -118,10 +119,10 @@ Action declare(Arguments& arguments) {
 
 namespace of_at {
 
-Json to_json(const Lost& lost, const FineCounts& counts) {
+Json to_json(const Lost& lost) {
   Json row = Json::object();
   row["underflow"] = lost.underflow, row["subnormal"] = lost.subnormal, row["overflow"] = lost.overflow;
-  const bool defined = lost.overflow == 0 && counts.values > counts.inf + counts.nan && lost.signal > 0;
+  const bool defined = lost.overflow == 0 && lost.signal > 0;
   row["sqnr_db"] = defined ? json_number(10 * std::log10(lost.signal / lost.squared_error)) : Json();
   return row;
 }
@@ -137,11 +138,11 @@ int run(const std::vector<std::string>& words) {
     const std::vector<Lost> lost = lost_at(of_count::kept, to, k);
     Lost sum;
     for (std::size_t i = 0; i < lost.size(); ++i) {
-      rows[i].push_back(to_json(lost[i], of_count::kept[i]));
+      rows[i].push_back(to_json(lost[i]));
       sum.underflow += lost[i].underflow, sum.subnormal += lost[i].subnormal, sum.overflow += lost[i].overflow;
       sum.signal += lost[i].signal, sum.squared_error += lost[i].squared_error;
     }
-    total.push_back(to_json(sum, of_count::kept_total));
+    total.push_back(to_json(sum));
     names.push_back(chosen.name);
   }
   print(Json{{"scale_log2", k}, {"formats", names}, {"tensors", rows}, {"total", total}}.dump());

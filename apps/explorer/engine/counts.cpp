@@ -113,22 +113,6 @@ std::vector<Answer> answers(std::span<const std::uint16_t> bins, int grid, const
 
 }  // namespace
 
-void FineCounts::merge(const FineCounts& other) {
-  std::vector<Bin> both;
-  auto a = bins.begin();
-  for (const Bin& b : other.bins) {
-    while (a != bins.end() && a->upper < b.upper) both.push_back(*a++);
-    if (a != bins.end() && a->upper == b.upper) both.push_back({b.upper, b.count + a++->count});
-    else both.push_back(b);
-  }
-  both.insert(both.end(), a, bins.end());
-  grid = bins.empty() ? other.grid : other.bins.empty() ? grid : std::min(grid, other.grid);
-  bins = std::move(both);
-  values += other.values, zeros += other.zeros, inf += other.inf, nan += other.nan;
-  smallest = smallest == 0 ? other.smallest : other.smallest == 0 ? smallest : std::min(smallest, other.smallest);
-  largest = std::max(largest, other.largest);
-}
-
 FineCounts count_values(const narrow::Tensor& tensor, const narrow::BytesDone& done) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   Counter counter;
@@ -150,7 +134,6 @@ std::vector<Lost> lost_at(std::span<const FineCounts> all, const narrow::FormatC
     std::vector<std::uint16_t>& list = bins[counts.grid];
     for (const Bin& bin : counts.bins) list.push_back(bin.upper);
   }
-  std::map<int, std::vector<Answer>> known;
   std::vector<Answer> by_bin(upper_halves);
   std::vector<Lost> rows(all.size());
   for (auto& [grid, list] : bins) {

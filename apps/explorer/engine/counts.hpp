@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.hpp"
 #include "narrow/array/statistics.hpp"
 #include "narrow/tensor/tensor.hpp"
 
@@ -23,8 +24,6 @@ struct FineCounts {
   std::uint64_t values = 0, zeros = 0, inf = 0, nan = 0;
   std::uint32_t largest = 0, smallest = 0;  // magnitude words of the finite ones that are not zero; 0: there are none
   int grid = 0;  // so many of the last bits of every float are zero, at most 16: what the file holds is not finer
-
-  void merge(const FineCounts& other);
 };
 
 // Doubles are rounded to float first.
@@ -38,5 +37,8 @@ struct Lost {
 // What a format makes of the values times 2^scale_log2, a row for each of the counts. Counts are those of bins whose
 // middle does so; the error takes a few values of each bin for all: exact where the bin holds one (grid 16).
 std::vector<Lost> lost_at(std::span<const FineCounts> all, const narrow::FormatCast& to, int scale_log2);
+
+// Commands that only the page has.
+extern const Command count_command, at_command;
 
 }  // namespace app

@@ -329,11 +329,11 @@
         title: `${tools.count(n)} of ${tools.count(whole)}`, class: n > 0 && n / whole >= 0.01 && !/subnormal/.test(test) ? "bad" : null });
     const pooled = () => source.tensors.reduce((sum, t) => {
       for (const name of ["values", "zeros", "inf", "nan", "subnormal"]) sum[name] += t[name];
-      sum.amax = Math.max(sum.amax, tools.real(t.amax) || 0);
+      if (t.amax !== null) sum.amax = Math.max(sum.amax ?? 0, tools.real(t.amax));  // null: nothing is finite
       if (t.min_nonzero) sum.min_nonzero = Math.min(sum.min_nonzero, t.min_nonzero);
       t.binades.forEach((n, i) => sum.bins.set(t.min_exponent + i, (sum.bins.get(t.min_exponent + i) || 0) + n));
       return sum;
-    }, { values: 0, zeros: 0, inf: 0, nan: 0, subnormal: 0, amax: 0, min_nonzero: Infinity, bins: new Map() });
+    }, { values: 0, zeros: 0, inf: 0, nan: 0, subnormal: 0, amax: null, min_nonzero: Infinity, bins: new Map() });
     let pool = null, pool_of = null;
     function shown() {
       const t = tensor();

@@ -48,20 +48,6 @@ std::string search_path() {
   return folders;
 }
 
-// Where the program is; empty when no folder of the path has it. A name with a slash is a place already.
-std::string place_of(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  std::string folders = search_path();
-  for (std::size_t start = 0; start < folders.size();) {
-    const std::size_t end = std::min(folders.find(':', start), folders.size());
-    const std::string file = folders.substr(start, end - start) + "/" + name;
-    struct stat what = {};
-    if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &what) == 0 && S_ISREG(what.st_mode)) return file;
-    start = end + 1;
-  }
-  return "";
-}
-
 // The environment of the child: numbers with points, messages in English, no settings of the user's terminal, and the
 // path by which it was found, for what it starts itself.
 std::vector<std::string> environment() {
@@ -84,7 +70,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }
 
 pid_t start(const std::vector<std::string>& words, int in, int out, int err) {
-  const std::string program = place_of(words[0]);
+  const std::string program = place_on_path(words[0]);
   if (program.empty()) throw Error(words[0] + " could not be started: " + std::strerror(ENOENT));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -209,7 +195,20 @@ int wait_or_end(pid_t child, const Limit& limit, std::string& stopped) {
 
 }  // namespace
 
-bool is_on_path(std::string_view name) { return !place_of(std::string(name)).empty(); }
+std::string place_on_path(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  std::string folders = search_path();
+  for (std::size_t start = 0; start < folders.size();) {
+    const std::size_t end = std::min(folders.find(':', start), folders.size());
+    const std::string file = folders.substr(start, end - start) + "/" + name;
+    struct stat what = {};
+    if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &what) == 0 && S_ISREG(what.st_mode)) return file;
+    start = end + 1;
+  }
+  return "";
+}
+
+bool is_on_path(std::string_view name) { return !place_on_path(std::string(name)).empty(); }
 
 Finished try_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds,
                      const std::function<bool()>& should_stop) {

@@ -27,7 +27,8 @@ Finished try_process(const std::vector<std::string>& words, std::string_view inp
 // The same; throws Error also when the program had to be ended.
 Finished run_process(const std::vector<std::string>& words, std::string_view input, int limit_seconds);
 
-// Whether a program of that name is on PATH.
+// Where a program of that name is on PATH; empty when no folder of it has it. A name with a slash is a place already.
+std::string place_on_path(const std::string& name);
 bool is_on_path(std::string_view name);
 
 }  // namespace narrow
