@@ -886,8 +886,9 @@ class TheTensorsView(Case):
 
     def test_a_tensor_of_nan_and_inf_has_no_largest_value(self):
         values = [math.nan, math.inf, -math.inf, math.nan]
-        self.tab.drop({"bad.safetensors": safetensors([("grad", "F32", [4], struct.pack("<4f", *values))], {})})
+        self.tab.drop({"bad.safetensors": safetensors([("a\"'\u202e\x1b", "F32", [4], struct.pack("<4f", *values))], {})})
         shown = self.tab.read()
+        self.assertEqual(shown["tensors-row-0"]["text"], "a\"'\\u202E\\x1B")  # and its name steers nothing
         self.assertEqual(shown["tensors-facts"]["text"], "4 values: 0 zeros, 2 Inf, 2 NaN; largest -, smallest -")
         for name in ("underflow", "subnormal", "overflow"):
             self.assertEqual(shown[f"tensors-{name}-fp16"]["value"], "0")
@@ -1361,7 +1362,8 @@ class HostileInput(Case):
         (WORK / "evil.safetensors").write_bytes(data)
         self.tab.drop({"evil.safetensors": data})
         shown = self.tab.page.eval_on_selector_all('[data-test^="tensors-row-"]', "(all) => all.map((n) => [n.dataset.place, n.textContent])")
-        expected = {row["tensor"] for row in native_json("stats", "evil.safetensors", "--formats", "fp16", "--json", folder=WORK)}
+        rows = native_json("stats", "evil.safetensors", "--formats", "fp16", "--json", folder=WORK)
+        expected = {row["tensor"].replace("\u202e", "\\u202E") for row in rows}  # what turns the text around is written out
         self.assertEqual({text for place, text in shown if place != "-1"}, expected)
         for place, name in shown:
             self.tab.at(f"tensors-row-{place}").click()

@@ -44,7 +44,7 @@ Json binades_of(const FineCounts& counts, Json row) {
 
 Json to_json(const std::string& file, const narrow::Tensor& tensor, const FineCounts& c) {
   Json row = Json::object();
-  row["file"] = file, row["name"] = tensor.name, row["type"] = tensor.type.name, row["shape"] = tensor.shape;
+  row["file"] = file, row["name"] = tensor.name, row["label"] = narrow::visible(tensor.name), row["type"] = tensor.type.name, row["shape"] = tensor.shape;
   row["values"] = c.values, row["zeros"] = c.zeros, row["inf"] = c.inf, row["nan"] = c.nan;
   row["amax"] = c.values == c.inf + c.nan ? Json() : json_number(std::bit_cast<float>(c.largest));
   row["min_nonzero"] = json_number(std::bit_cast<float>(c.smallest));

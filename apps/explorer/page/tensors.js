@@ -95,6 +95,8 @@
     const answered = () => answer && answer.formats.join() === formats().join() ? answer : null;
     const tensor = () => source && source.tensors[chosen];
     const name_of = (t) => `${base(t.file)}:${t.name}`;
+    // As people read it: what would steer the text is written out, by the program.
+    const label_of = (t) => t.label ?? t.name;
     // A file with one tensor is named by itself: its tensor may have a name that only a person can type.
     const argument = (t) => source.tensors.filter((other) => other.file === t.file).length === 1 ? t.file : `${t.file}:${t.name}`;
 
@@ -393,7 +395,7 @@
       const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.place : undefined;
       body.replaceChildren(space(first), ...order.slice(first, last).map((i) => {
         const t = i < 0 ? shown_all() : source.tensors[i], cells = now && (i < 0 ? now.total : now.tensors[i]);
-        const name = i < 0 ? `all ${source.tensors.length} tensors` : several ? name_of(t) : t.name;
+        const name = i < 0 ? `all ${source.tensors.length} tensors` : several ? `${base(t.file)}:${label_of(t)}` : label_of(t);
         return el("tr", { class: i === chosen ? "chosen" : null }, el("th", { scope: "row" },
             el("button", { type: "button", class: "link", "data-place": i, "data-test": `tensors-row-${i}`, "aria-pressed": String(i === chosen),
             title: name, onclick: () => choose(i) }, name || "(no name)")),
@@ -483,7 +485,7 @@
     const is_wide = () => (tensor() ? [tensor()] : source.tensors).some((t) => t.type === "F64" || t.type === "C128");
     function show_all() {
       const t = shown();
-      title.textContent = tensor() ? tensor().name || "(no name)" : source.tensors.length === 1 ? source.tensors[0].name
+      title.textContent = tensor() ? label_of(tensor()) || "(no name)" : source.tensors.length === 1 ? label_of(source.tensors[0])
           : `all ${source.tensors.length} tensors`;
       caption.textContent = `Bars: values in each binade; shaded: where ${formats()[0]} holds none. ` +
           "Below: the range of each format at this scale, its subnormals lighter; drag it to move the scale.";
