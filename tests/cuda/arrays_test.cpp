@@ -183,9 +183,9 @@ TEST_CASE("cuda: one pass for both counts what the host counts, of floats and of
       for (const char* name : {"bf16", "fp16", "e4m3", "e5m2"}) {
         CAPTURE(name);
         const narrow::Format f = *narrow::find_format(name);
-        const auto of_codes = [&]<class Code>(Code) {
+        const auto of_codes = [&]<class Code>(Code, std::size_t alike) {
           std::vector<Code> codes(x.size());
-          for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<Code>(narrow::random_bits(12, i));
+          for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<Code>(narrow::random_bits(12, i / alike));
           std::vector<float> values(count);
           narrow::decode_array(std::span<const Code>(codes).subspan(first, count), f, values);
           const test::OnDevice<Code> on_device(codes);
@@ -202,7 +202,8 @@ TEST_CASE("cuda: one pass for both counts what the host counts, of floats and of
               });
           }
         };
-        f.width() == 8 ? of_codes(std::uint8_t()) : of_codes(std::uint16_t());
+        for (const std::size_t alike : {1, 40'000})  // so many equal codes in a row
+          f.width() == 8 ? of_codes(std::uint8_t(), alike) : of_codes(std::uint16_t(), alike);
       }
     }
 }

@@ -8,7 +8,8 @@ namespace narrow::detail {
 namespace {
 
 // Counters of 2^14 magnitudes of either sign, a window that ends one binade above the largest magnitude of a block's
-// first tile: 128 binades of BF16, 16 of FP16. What lies outside goes to memory, one by one; it is rare.
+// first tile: 128 binades of BF16, 16 of FP16. What lies outside is rare, or the same again and again (a tensor full of
+// NaN): a thread holds such a code until another one comes, and then its count goes to memory.
 constexpr unsigned window = 1u << 14;
 constexpr int counters = 2 * window;
 constexpr int shared_bytes = counters * static_cast<int>(sizeof(unsigned));
@@ -42,12 +43,19 @@ __global__ void __launch_bounds__(counting_threads)
   if (threadIdx.x % 32 == 0) atomicMax(&top, most);
   __syncthreads();
   const unsigned end = (top / binade + 2) * binade, base = end > window ? end - window : 0;
-  unsigned zeros[2] = {};
+  unsigned zeros[2] = {}, held = 0, times = 0;
+  const auto let_go = [&] {
+    if (times != 0) atomicAdd(&out->of[held], static_cast<Count>(times));
+  };
   const auto look = [&](unsigned code) {
     const unsigned a = code & 0x7FFFu, place = a - base;
     zeros[0] += code == 0 ? 1 : 0, zeros[1] += code == 0x8000u ? 1 : 0;
-    if (a != 0 && place < window) atomicAdd(&table[place + (code >> 15) * window], 1u);
-    else if (a != 0) atomicAdd(&out->of[code], 1ull);
+    if (a != 0 && place < window) {
+      atomicAdd(&table[place + (code >> 15) * window], 1u);
+    } else if (a != 0) {
+      if (code != held) let_go(), held = code, times = 0;
+      ++times;
+    }
   };
   std::size_t i = first;
   for (; i + step < vectors; i += 2 * step) {
@@ -63,6 +71,7 @@ __global__ void __launch_bounds__(counting_threads)
     for (int e = 0; e < 8; ++e) look(x.v[e]);
   }
   if (first < rest) look(reinterpret_cast<const std::uint16_t*>(data + vectors)[first]);
+  let_go();
 #pragma unroll
   for (int s = 0; s < 2; ++s) {
     const unsigned all = warp_sum(zeros[s]);
