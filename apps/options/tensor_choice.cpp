@@ -75,7 +75,7 @@ void check_data(ChosenFile& chosen) {
 
 bool is_tensor_file(const fs::path& path) {
   const std::string ending = path.extension().string();
-  return ending == ".safetensors" || ending == ".npy" || ending == ".npz";
+  return ending == ".safetensors" || ending == ".npy" || ending == ".npz" || ending == ".gguf";
 }
 
 // regcomp() recurses once a bracket and writes a repetition out, x{9}{9} as 81 of x: what it is given is bounded

@@ -74,8 +74,7 @@ bool can_cast(const narrow::Tensor& tensor, const Target& to) {
 Planned plan_copy(const narrow::Tensor& tensor, const std::string& name) {
   Planned planned{tensor, {}, false, true, {tensor}};
   planned.copies[0].name = name;
-  if (tensor.blocks) planned.copies = {tensor.blocks->codes, tensor.blocks->scales};
-  if (tensor.blocks && tensor.blocks->scale2) planned.copies.push_back(*tensor.blocks->scale2);
+  if (tensor.blocks) planned.copies = tensor.blocks->stored;
   planned.headers.assign(planned.copies.begin(), planned.copies.end());
   return planned;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/command.hpp"
 #include "cli/json_value.hpp"
+#include "cli/number_text.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/scale/scale_rule.hpp"
 #include "narrow/tensor/block_tensor.hpp"
@@ -20,13 +21,38 @@ struct Options {
 
 // The parts of a block-quantised tensor by the names of their keys, and what they are.
 std::vector<std::pair<const char*, const narrow::Tensor*>> parts_of(const narrow::BlockParts& blocks) {
-  std::vector<std::pair<const char*, const narrow::Tensor*>> parts{{"codes", &blocks.codes},
-                                                                   {"scales", &blocks.scales}};
+  std::vector<std::pair<const char*, const narrow::Tensor*>> parts{{"codes", &blocks.codes}};
+  if (blocks.scales.source) parts.emplace_back("scales", &blocks.scales);
   if (blocks.scale2) parts.emplace_back("scale2", &*blocks.scale2);
   return parts;
 }
 
 std::string_view dtype_of(const narrow::Tensor& t) { return t.blocks ? t.blocks->codes.type.name : t.type.name; }
+
+// As stored, scales and all: 4.5 for NVFP4.
+double bits_per_weight(const narrow::Tensor& t) {
+  const std::uint64_t n = t.elements();
+  return n == 0 ? 0 : 8.0 * static_cast<double>(narrow::stored_bytes(t)) / static_cast<double>(n);
+}
+
+// "" where the file does not say by which rule its scales were chosen.
+std::string_view rule_text(const narrow::BlockParts& b) {
+  return b.layout == "narrow" ? narrow::row_of(b.format.rule).name : "";
+}
+
+const char* second_text(narrow::BlockParts::Second second) {
+  using enum narrow::BlockParts::Second;
+  return second == factor ? "factor" : second == divisor ? "divisor" : "amax";
+}
+
+std::string value_text(const narrow::BlockParts& b) {
+  std::string text = b.zeros ? "(code - zero) * scale" : b.scales.source ? "code * scale" : "code * scale of its block";
+  if (b.divisor != 1) text += " / " + digits_text(b.divisor, 6);
+  if (!b.scale2) return text;
+  const std::string name = printable(b.scale2->name);
+  return text + (b.second == narrow::BlockParts::Second::divisor ? " / " : " * ") + name +
+         (b.second == narrow::BlockParts::Second::amax ? " / 2688 (an amax)" : "");
+}
 
 std::string block_text(const narrow::BlockFormat& f) {
   const auto size = [](std::size_t n, const char* all) { return n == 0 ? std::string(all) : std::to_string(n); };
@@ -44,11 +70,13 @@ Json to_json(const narrow::Tensor& t) {
   if (!t.blocks) return row;
   const narrow::BlockParts& b = *t.blocks;
   row["block_format"] = b.format_name.substr(0, b.format_name.find(':'));
-  row["rule"] = narrow::row_of(b.format.rule).name;
+  row["layout"] = b.layout;
+  if (!rule_text(b).empty()) row["rule"] = rule_text(b);
   row["block"] = {b.format.block_rows, b.format.block_cols};  // 0: all
   for (const auto& [key, part] : parts_of(b))
     row[key] = {{"name", part->name}, {"dtype", part->type.name}, {"shape", part->shape}, {"bytes", part->bytes()}};
-  if (b.scale2) row["scale2"]["is"] = b.scale2_is_amax ? "amax" : "factor";
+  if (b.scale2) row["scale2"]["is"] = second_text(b.second);
+  row["bits_per_weight"] = bits_per_weight(t);
   return row;
 }
 
@@ -70,19 +98,21 @@ Json to_json(const ChosenFile& chosen) {
 // The parts of the tensors in block formats, a line each.
 std::string blocks_text(const std::vector<narrow::Tensor>& tensors, bool colour) {
   constexpr Align l = Align::left;
-  TextTable table{{"tensor", "block", "rule", "codes", "scales", "value"}, {l, l, l, l, l, l}, {}};
+  TextTable table{{"tensor", "layout", "block", "rule", "bits", "codes", "scales", "value"},
+                  {l, l, l, l, Align::right, l, l, l},
+                  {}};
   for (const narrow::Tensor& t : tensors) {
     if (!t.blocks) continue;
     const narrow::BlockParts& b = *t.blocks;
     table.rows.push_back(
-        {printable(t.name), block_text(b.format), std::string(narrow::row_of(b.format.rule).name),
-         std::string(b.codes.type.name),
-         printable(b.scales.name) + " " + std::string(b.scales.type.name) + " " + shape_text(b.scales.shape),
-         !b.scale2          ? "code * scale"
-         : b.scale2_is_amax ? "code * scale * " + printable(b.scale2->name) + " / 2688 (an amax)"
-                            : "code * scale * " + printable(b.scale2->name)});
+        {printable(t.name), b.layout, b.is_flat ? std::to_string(b.format.block_cols) : block_text(b.format),
+         std::string(rule_text(b)), digits_text(bits_per_weight(t), 4), std::string(b.codes.type.name),
+         !b.scales.source
+             ? "in the blocks"
+             : printable(b.scales.name) + " " + std::string(b.scales.type.name) + " " + shape_text(b.scales.shape),
+         value_text(b)});
   }
-  return table.rows.empty() ? "" : "block formats\n" + table.to_text(colour, 2);
+  return table.rows.empty() ? "" : "block formats (bits: per weight, scales included)\n" + table.to_text(colour, 2);
 }
 
 std::string to_text(const ChosenFile& chosen) {

@@ -153,7 +153,7 @@ TEST_CASE("tensor: scale2 that is an amax is told by the missing key and read as
   for (const float v : x) finite.push_back(std::isfinite(v) ? v : 2);
   const Written first, second;
   const TensorFile now = write_and_open(first, tensor_of("F32", finite), "nvfp4:te_nvfp4");
-  CHECK_FALSE(now.tensors[0].blocks->scale2_is_amax);
+  CHECK(now.tensors[0].blocks->second == narrow::BlockParts::Second::factor);
   float amax = 0;
   for (const float v : finite) amax = std::max(amax, std::abs(v));
   // The same file with the amax in place of the factor, and without the key.
@@ -163,7 +163,7 @@ TEST_CASE("tensor: scale2 that is an amax is told by the missing key and read as
   std::memcpy(bytes.data() + bytes.size() - 4, &amax, 4);
   second.folder.write("q.safetensors", bytes);
   const TensorFile old = narrow::open_tensor_file(second.path);
-  CHECK(old.tensors[0].blocks->scale2_is_amax);
+  CHECK(old.tensors[0].blocks->second == narrow::BlockParts::Second::amax);
   CHECK(words_of(values_of(old.tensors[0])) == words_of(values_of(now.tensors[0])));
 }
 

@@ -145,13 +145,14 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
 }
 
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteAt& write,
-                              const TensorPass& pass) {
+                              const TensorPass& pass, const QuantisedForm& form) {
   const float amax = amax_for(tensor, f, 1, pass.done, pass.log);
-  const float factor = file_factor(tensor_scale(amax, f), f);
+  const float factor = form.factor_is_divisor ? tensor_scale(amax, f).stored : file_factor(tensor_scale(amax, f), f);
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
   const std::vector<Piece> pieces = pieces_of(tensor, f);
-  const TensorHeader header = block_headers(tensor, f)[0];
+  TensorHeader header = block_headers(tensor, f)[0];
+  if (form.code_bits != 0) header.type.bits = form.code_bits;
   // Codes of fewer than eight bits are packed in groups of eight: pieces that do not start with a group go together.
   const bool apart = header.type.bits == 8 || result == CastResult::values ||
                      std::all_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.first % 8 == 0; });
@@ -184,7 +185,13 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
         const std::size_t begin = apart ? k : 0, end = apart ? k + 1 : pieces.size();
         std::uint64_t at = begin < end ? bytes_of_values(header, pieces[begin].first) : 0;
         const WriteBytes next = [&](std::span<const std::byte> bytes) {
-          write(at, bytes);
+          if (form.flipped != 0) {
+            std::vector<std::byte> flipped(bytes.begin(), bytes.end());
+            for (std::byte& byte : flipped) byte ^= static_cast<std::byte>(form.flipped);
+            write(at, flipped);
+          } else {
+            write(at, bytes);
+          }
           at += bytes.size();
         };
         CodeWriter out(next, header.type.bits);

@@ -15,11 +15,28 @@ namespace narrow {
 
 // The parts of one tensor in a block format.
 struct BlockParts {
-  std::string format_name;  // as the file spells it: "nvfp4:te_nvfp4"
-  BlockFormat format;
+  std::string layout = "narrow";  // whose files hold it so (layout/layout.hpp)
+  std::string format_name;  // as narrow calls it: "nvfp4", with its rule where the file names it: "nvfp4:te_nvfp4"
+  BlockFormat format;       // element, scale and block; the rule means something only where format_name has it
+  std::string name = {};    // of the whole
+  std::vector<std::uint64_t> shape = {};  // the same
   Tensor codes, scales;
-  std::optional<Tensor> scale2;
-  bool scale2_is_amax = false;  // of the tensor, not the factor: files of te_nvfp4 without the key of scale2
+  std::optional<Tensor> scale2 = {};
+  enum class Second : std::uint8_t { factor, divisor, amax } second = Second::factor;  // what scale2 is
+  // Codes that no element type describes: `bits` each, rows of `row_bits`, the first code in the low bits (or the high
+  // ones).
+  struct Packing {
+    int bits = 0;  // 0: the elements of `codes` are the codes
+    bool high_first = false;
+    std::uint64_t row_bits = 0;
+  } packing = {};
+  std::vector<float> values = {};    // what the codes are worth, where they are not of format.element
+  std::optional<Tensor> zeros = {};  // subtracted from what the code is worth, one a block
+  float divisor = 1;                 // of all values
+  bool is_flat = false;              // blocks go on from row to row
+  std::vector<Tensor> beside = {};   // without a say in the values: shapes, scales of activations
+
+  std::vector<Tensor> stored = {};  // the parts as the file has them, whatever types their bytes are read as above
 
   std::uint64_t bytes() const;  // of all parts
 };
@@ -41,10 +58,13 @@ std::string block_format_key(std::string_view name);
 std::string scale2_key(std::string_view name);
 inline constexpr std::string_view scale2_is_factor = "factor";
 
-// Replaces the parts of block-quantised tensors by one tensor each, of type F32 with `blocks` set: value = code *
+// Replaces the parts of block-quantised tensors by one tensor each, of type F32 with `blocks` set. Its values are the
+// exact product of code and scales (and the quotient, where one divides) rounded once; of narrow's own files code *
 // (scale * scale2). Parts that do not fit each other become unreadable; codes are never taken for values. To read
-// another layout of checkpoints, add a row to the table in block_parts.cpp.
+// another layout of checkpoints, add a row to layout/.
 void join_blocks(TensorFile& file);
+// One of them.
+Tensor join_parts(BlockParts parts);
 
 // Bytes of a tensor in its file.
 std::uint64_t stored_bytes(const Tensor& tensor);
@@ -57,7 +77,13 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
 // Returns how many blocks have no finite scale: whatever they hold decodes to NaN or Inf.
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result,
                               const WriteBytes& write, const BytesDone& done);
+// Where another layout wants the codes and the factor otherwise.
+struct QuantisedForm {
+  int code_bits = 0;               // 0: those of the type in block_headers
+  unsigned flipped = 0;            // bits of each byte of codes: integers above 2^(b-1) instead of two's complement
+  bool factor_is_divisor = false;  // of NVFP4
+};
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteAt& write,
-                              const TensorPass& pass);
+                              const TensorPass& pass, const QuantisedForm& form = {});
 
 }  // namespace narrow

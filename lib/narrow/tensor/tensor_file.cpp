@@ -7,6 +7,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/gguf.hpp"
 #include "narrow/tensor/mapped_file.hpp"
 #include "narrow/tensor/npy.hpp"
 #include "narrow/tensor/npz.hpp"
@@ -25,7 +26,6 @@ struct Known {
 };
 constexpr Known known_files[] = {
     {"version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS, not the data; fetch them: git lfs pull"},
-    {"GGUF", "a GGUF file, which is not read; give .safetensors, .npy or .npz"},
     {"\x89HDF\r\n\x1a\n", "an HDF5 file, which is not read; give .safetensors, .npy or .npz"},
     {"\x1f\x8b", "compressed with gzip; gunzip it first"},
     {"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first"},
@@ -57,6 +57,7 @@ TensorFile read_any(const std::shared_ptr<const MappedFile>& file) {
   if (bytes.empty()) throw Error("an empty file");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with(npy_magic)) return read_npy(file);
+  if (text.starts_with("GGUF")) return read_gguf(file);
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) return read_npz(file);
   // A header of 640 bytes begins with 80 02 as a pickle does: '{' at byte 8 decides.
   if (text.size() > 8 && text[8] == '{' && !looks_like_text(text.substr(0, 8))) return read_safetensors(file);
@@ -91,6 +92,7 @@ std::string_view file_kind_name(FileKind kind) {
     case FileKind::sharded_safetensors: return "sharded safetensors";
     case FileKind::npy: return "npy";
     case FileKind::npz: return "npz";
+    case FileKind::gguf: return "gguf";
   }
   return "";
 }
@@ -141,7 +143,7 @@ std::pair<std::string, std::string> split_file_and_name(const std::string& file_
     if (file == "-" || file_exists(file)) return {file, all.substr(colon + 1)};
   }
   // No such file: split where a name of a tensor file ends, so that the message names the file.
-  for (const std::string_view ending : {".safetensors:", ".npy:", ".npz:", ".json:"})
+  for (const std::string_view ending : {".safetensors:", ".npy:", ".npz:", ".gguf:", ".json:"})
     if (const std::size_t at = all.find(ending); at != std::string::npos)
       return {all.substr(0, at + ending.size() - 1), all.substr(at + ending.size())};
   return {all, ""};

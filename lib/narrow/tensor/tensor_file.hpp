@@ -1,5 +1,5 @@
-// Opens .safetensors, sharded .safetensors, .npy and .npz. Every number in a header is checked against the file before
-// it is used; data is mapped or inflated only when read.
+// Opens .safetensors, sharded .safetensors, .npy, .npz and .gguf. Every number in a header is checked against the file
+// before it is used; data is mapped or inflated only when read.
 //
 //   const TensorFile file = open_tensor_file("model.safetensors");
 //   for (const Tensor& tensor : file.tensors) std::puts(tensor.name.c_str());
@@ -14,7 +14,7 @@
 namespace narrow {
 
 // The kinds of file that are read.
-enum class FileKind : std::uint8_t { safetensors, sharded_safetensors, npy, npz };
+enum class FileKind : std::uint8_t { safetensors, sharded_safetensors, npy, npz, gguf };
 // As messages call it.
 std::string_view file_kind_name(FileKind kind);
 

@@ -1,0 +1,233 @@
+#include "checkpoint/model.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cli/progress.hpp"
+#include "cli/write_file.hpp"
+#include "narrow/tensor/block_tensor.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/new_file.hpp"
+#include "narrow/tensor/safetensors.hpp"
+#include "narrow/tensor/tensor_writer.hpp"
+#include "narrow/text/quote.hpp"
+#include "narrow/text/strict_json.hpp"
+
+namespace app {
+namespace fs = std::filesystem;
+
+namespace {
+
+Shard read_shard(const std::string& path) {
+  Shard shard{path, fs::path(path).filename().string(), {}, {}};
+  const std::shared_ptr<const narrow::MappedFile> file = narrow::MappedFile::open(path);
+  narrow::SafetensorsHeader header;
+  try {
+    header = narrow::parse_safetensors(*file);
+  } catch (const narrow::Error& error) {
+    throw narrow::Error(narrow::quote_path(path) + ": " + error.what());
+  }
+  for (narrow::SafetensorsEntry& e : header.entries) shard.names.push_back(std::move(e.header.name));
+  shard.metadata = std::move(header.metadata);
+  return shard;
+}
+
+// The .safetensors of a folder: those of its index, or all.
+std::vector<std::string> files_of(const std::string& folder) {
+  std::error_code error;
+  if (const std::string index = (fs::path(folder) / model_index_name).string(); fs::exists(index, error))
+    return {index};
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == ".safetensors") files.push_back(it->path().string());
+  if (error) throw narrow::Error(narrow::quote(folder) + ": cannot read the folder: " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+const narrow::Tensor* Model::tensor_at(const std::string& stored_name) const {
+  const auto found = places_.find(stored_name);
+  return found == places_.end() ? nullptr : found->second;
+}
+
+Model open_model(const std::string& path, const char* command) {
+  Model model;
+  model.path = path;
+  std::error_code error;
+  model.is_folder = fs::is_directory(path, error);
+  const std::vector<std::string> files = model.is_folder ? files_of(path) : std::vector{path};
+  if (files.empty())
+    throw narrow::Error(std::string(command) + ": " + narrow::quote(path) + " is a folder without .safetensors files");
+  if (model.is_folder && files[0].ends_with(".json")) model.index = files[0];
+  for (const std::string& file : files) model.files.push_back(narrow::open_tensor_file(file));
+  for (const narrow::TensorFile& file : model.files) {
+    if (file.kind != narrow::FileKind::safetensors && file.kind != narrow::FileKind::sharded_safetensors &&
+        file.kind != narrow::FileKind::gguf)
+      throw narrow::Error(std::string(command) + ": " + narrow::quote(file.path) + " is " +
+                          std::string(narrow::file_kind_name(file.kind)) + "; .safetensors are right");
+    if (!file.unreadable.empty())
+      throw narrow::Error(narrow::quote_path(file.path) + ": tensor " + narrow::quote(file.unreadable[0].name) + ": " +
+                          file.unreadable[0].why + "; narrow lint looks at all of it");
+    if (file.kind == narrow::FileKind::gguf) {
+      Shard shard{file.path, fs::path(file.path).stem().string() + ".safetensors", {}, {}};
+      for (const narrow::Tensor& t : file.tensors) shard.names.push_back(t.name);
+      model.shards.push_back(std::move(shard));
+    }
+    for (const std::string& shard : file.kind == narrow::FileKind::sharded_safetensors ? file.shards
+                                    : file.kind == narrow::FileKind::gguf              ? std::vector<std::string>{}
+                                                                                       : std::vector{file.path})
+      model.shards.push_back(read_shard(shard));
+    for (const narrow::Tensor& t : file.tensors) {
+      const std::string& place = t.blocks && !t.blocks->stored.empty() ? t.blocks->codes.name : t.name;
+      if (!model.places_.emplace(place, &t).second)
+        throw narrow::Error(std::string(command) + ": two files of " + narrow::quote(path) + " have a tensor " +
+                            narrow::quote(place) + "; an index would say which one counts");
+    }
+  }
+  return model;
+}
+
+Converted copied(const narrow::Tensor& tensor) {
+  Converted c;
+  const std::vector<narrow::Tensor> parts =
+      tensor.blocks && tensor.blocks->layout != "gguf" ? tensor.blocks->stored : std::vector{tensor};
+  c.headers.assign(parts.begin(), parts.end());
+  c.write = [parts](const auto& write, const narrow::BytesDone& done) {
+    for (const narrow::Tensor& part : parts) narrow::copy_tensor(part, narrow::WriteBytes(write), {0, 0, done});
+  };
+  return c;
+}
+
+namespace {
+
+using Index = std::map<std::string, std::string>;  // tensor to shard
+
+void convert_shard(const Model& from, const Shard& shard, const std::string& to, const Conversion& how,
+                   Progress& progress, Index& index, std::uint64_t& total, ConvertedModel& result) {
+  std::vector<Converted> tensors;
+  std::vector<narrow::TensorHeader> headers;
+  std::vector<std::pair<std::string, std::string>> metadata;
+  for (const auto& entry : shard.metadata)
+    if (!entry.first.starts_with("narrow.")) metadata.push_back(entry);
+  for (const std::string& name : shard.names) {
+    const narrow::Tensor* tensor = from.tensor_at(name);
+    if (tensor == nullptr) continue;  // a part, which goes where its codes go
+    tensors.push_back(how.convert(*tensor));
+    ++(tensors.back().is_changed ? result.changed : result.kept);
+    for (const auto& entry : tensors.back().metadata) metadata.push_back(entry);
+    if (!tensors.back().is_changed)  // what the file says of narrow's own blocks stays true of those that stay
+      for (const auto& entry : shard.metadata)
+        if (entry.first.starts_with("narrow.") && entry.first.ends_with("." + name)) metadata.push_back(entry);
+    for (const narrow::TensorHeader& h : tensors.back().headers) {
+      headers.push_back(h);
+      total += h.bytes();
+      if (!index.emplace(h.name, shard.name).second)
+        throw narrow::Error(std::string(how.command) + ": two tensors would have the name " + narrow::quote(h.name));
+    }
+  }
+  narrow::TensorWriter writer(to, headers, metadata);
+  for (const Converted& c : tensors)
+    c.write([&](std::span<const std::byte> bytes) { writer.write(bytes); },
+            [&](std::uint64_t done) { progress.add(done); });
+  writer.finish();
+}
+
+void copy_whole(const fs::path& from, const fs::path& to) {
+  const std::shared_ptr<const narrow::MappedFile> file = narrow::MappedFile::open(from.string());
+  narrow::NewFile out(to.string());
+  out.write(file->bytes());
+  out.finish();
+}
+
+// Everything that is no tensor of this model: tokenizers, code, licences, folders of them.
+std::size_t copy_others(const Model& from, const std::string& to, const std::vector<std::string>& left_out) {
+  std::size_t copies = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(from.path, error), end; !error && it != end; it.increment(error)) {
+    const fs::path relative = fs::relative(it->path(), from.path);
+    const std::string name = relative.string();
+    const bool is_shard =
+        std::any_of(from.shards.begin(), from.shards.end(), [&](const Shard& s) { return s.name == name; });
+    if (is_shard || name == "config.json" || name == model_index_name ||
+        std::find(left_out.begin(), left_out.end(), name) != left_out.end())
+      continue;
+    if (fs::equivalent(it->path(), to, error)) {  // a folder within the one that is read
+      it.disable_recursion_pending();
+      continue;
+    }
+    error.clear();
+    if (it->is_directory(error)) {
+      make_folder((fs::path(to) / relative).string());
+    } else if (it->is_regular_file(error)) {
+      copy_whole(it->path(), fs::path(to) / relative);
+      ++copies;
+    }
+  }
+  if (error) throw narrow::Error(narrow::quote(from.path) + ": cannot read the folder: " + error.message());
+  return copies;
+}
+
+void write_config(const Model& from, const std::string& to, const Conversion& how) {
+  const std::string path = (fs::path(from.path) / "config.json").string();
+  std::error_code error;
+  Json config = Json::object();
+  if (fs::exists(path, error))
+    config = narrow::parse_strict_json<Json>(narrow::read_text(path), narrow::quote_path(path));
+  if (!config.is_object()) throw narrow::Error(narrow::quote_path(path) + ": no object { }");
+  how.edit(config);
+  write_file((fs::path(to) / "config.json").string(), json_text(config));
+}
+
+void write_index(const Model& from, const std::string& to, const Index& index, std::uint64_t total) {
+  Json about = Json::object();
+  if (const Json old = Json::parse(narrow::read_text(from.index), nullptr, false);
+      old.is_object() && old.contains("metadata") && old["metadata"].is_object())
+    about = old["metadata"];
+  about["total_size"] = total;
+  Json map = Json::object();
+  for (const auto& [name, shard] : index) map[name] = shard;
+  write_file((fs::path(to) / model_index_name).string(),
+             json_text(Json{{"metadata", std::move(about)}, {"weight_map", std::move(map)}}));
+}
+
+}  // namespace
+
+ConvertedModel convert_model(const Model& from, const std::string& to, const Conversion& how) {
+  std::error_code error;
+  if (from.is_folder) {
+    make_folder(to);
+    if (fs::equivalent(from.path, to, error))
+      throw narrow::Error(std::string(how.command) + ": " + narrow::quote(to) +
+                          " would be replaced file by file; give another folder");
+    fs::remove(fs::path(to) / model_index_name, error);  // it is of other shards than those to come
+  } else if (!to.ends_with(".safetensors")) {
+    throw narrow::Error(std::string(how.command) + ": " + narrow::quote(to) + " must end in .safetensors, as " +
+                        narrow::quote(from.path) + " is one file");
+  }
+  ConvertedModel result;
+  std::uint64_t work = 0, total = 0;
+  for (const narrow::TensorFile& file : from.files) {
+    result.bytes_before += file.bytes;
+    for (const narrow::Tensor& t : file.tensors) work += t.bytes();
+  }
+  Progress progress(how.command, work);
+  Index index;
+  for (const Shard& shard : from.shards) {
+    const std::string path = from.is_folder ? (fs::path(to) / shard.name).string() : to;
+    convert_shard(from, shard, path, how, progress, index, total, result);
+    result.bytes_after += fs::file_size(path);
+    ++result.shards;
+  }
+  if (!from.is_folder) return result;
+  result.other_files = copy_others(from, to, how.left_out);
+  if (how.extra)
+    for (const auto& [name, text] : how.extra()) write_file((fs::path(to) / name).string(), text);
+  write_config(from, to, how);
+  if (!from.index.empty()) write_index(from, to, index, total);
+  return result;
+}
+
+}  // namespace app
