@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "checkpoint/lint.hpp"
 #include "checkpoint/model.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
@@ -68,22 +69,11 @@ Target choose_format(const narrow::Layout& layout, const std::string& to, const 
   return {wanted + ":" + std::string(narrow::row_of(format.rule).name), format};
 }
 
-// Weights of linear layers, by the names that models give everything else. A gate that chooses experts decides for all
-// of a token and is small.
+// Weights of linear layers: what no custom keeps.
 bool is_linear_weight(const narrow::Tensor& t) {
-  if (!t.type.has_format() || t.shape.size() < 2 || t.values() == 0) return false;
-  const std::string& n = t.name;
-  const auto has = [&](std::string_view word) { return n.find(word) != std::string::npos; };
-  for (const char* word :
-       {"embed", "norm", "lm_head", "wte", "wpe", "ln_", "router", "bias", "rotary", "position", "conv", "sinks"})
-    if (has(word)) return false;
-  if (n.ends_with("gate.weight")) return false;
-  return n.ends_with("weight") || has("experts");
-}
-
-// The module that a weight belongs to.
-std::string module_of(const std::string& name) {
-  return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
+  if (!t.type.has_format() || t.shape.size() < 2 || t.values() == 0 || lint::is_kept_by_custom(t.name)) return false;
+  return t.name.find("bias") == std::string::npos &&
+         (t.name.ends_with("weight") || t.name.find("experts") != std::string::npos);
 }
 
 struct Plan {
@@ -133,7 +123,7 @@ Converted convert(const narrow::Tensor& t, Plan& plan) {
       plan.unfit.push_back(t.name + ": " + error.what());
     }
   }
-  if (t.shape.size() >= 2) plan.kept_modules.push_back(module_of(t.name));
+  if (t.shape.size() >= 2) plan.kept_modules.push_back(lint::module_of(t.name));
   return copied(t);
 }
 

@@ -50,6 +50,7 @@ extern const Command gpu_command;
 extern const Command gemm_command;
 extern const Command histogram_command;
 extern const Command inspect_command;
+extern const Command lint_command;
 extern const Command list_command;
 extern const Command list_scaling_command;
 extern const Command memory_command;

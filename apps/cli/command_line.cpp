@@ -12,7 +12,7 @@ namespace {
 
 constexpr const Command* commands[] = {
     &formats_command,     &show_command,    &inspect_command,    &cast_command,       &stats_command,
-    &histogram_command,   &compare_command, &quantize_command,   &dequantize_command, &models_command,
+    &histogram_command,   &compare_command, &quantize_command,   &dequantize_command,  &lint_command, &models_command,
     &dot_command,         &gemm_command,    &validate_command,   &gpu_command,        &list_scaling_command,
     &scale_trace_command, &train_command,   &all_reduce_command, &memory_command,     &bench_command,
     &list_command,        &run_command,     &report_command,     &notebook_command,   &explore_command};

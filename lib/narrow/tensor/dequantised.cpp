@@ -88,7 +88,9 @@ class Dequantised : public ByteSource {
       for (std::size_t k = 0; k < n; ++k) {
         const auto at = static_cast<unsigned>(begin % 8 + k * static_cast<unsigned>(bits));
         const unsigned shift = high_first ? 8u - static_cast<unsigned>(bits) - at % 8 : at % 8;
-        out[i + k] = static_cast<std::uint8_t>(std::to_integer<unsigned>(bytes[at / 8]) >> shift & mask);
+        unsigned word = std::to_integer<unsigned>(bytes[at / 8]);
+        if (at % 8 + static_cast<unsigned>(bits) > 8) word |= std::to_integer<unsigned>(bytes[at / 8 + 1]) << 8;
+        out[i + k] = static_cast<std::uint8_t>(word >> shift & mask);
       }
       i += n;
     }

@@ -58,6 +58,11 @@ Tensor zero_points(const Tensor& zeros, const Tensor& scales, int bits) {
                   });
 }
 
+bool packs_densely(const std::string& version) {
+  int major = 0, minor = 0;
+  return std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2 && (major > 0 || minor >= 17);
+}
+
 // Integers of a few bits in words of 32, the first in the lowest bits, each row from a word of its own; 2^(b-1) is
 // added.
 BlockParts packed_integers(const CheckpointParts& all, const std::string& module, const Tensor& codes) {
@@ -69,9 +74,11 @@ BlockParts packed_integers(const CheckpointParts& all, const std::string& module
   const nlohmann::json weights = weights_of(all.config());
   std::uint64_t bits = number_at(weights, "num_bits");
   if (bits == 0) bits = shape[1] <= 4 * codes.shape[1] ? 8 : 4;
-  if (bits != 1 && bits != 2 && bits != 4 && bits != 8)
-    throw Error("packed integers of " + std::to_string(bits) +
-                " bits, which versions pack in two ways; 1, 2, 4 and 8 are read");
+  if (bits < 1 || bits > 8) throw Error("packed integers of " + std::to_string(bits) + " bits; 1 to 8 are read");
+  if (32 % bits != 0 && !packs_densely(text_at(all.config(), "version")))
+    throw Error(
+        "packed integers of " + std::to_string(bits) +
+        " bits, which compressed-tensors packs without gaps from 0.17 on; the configuration names no such version");
   if (all.find(module + "weight_g_idx") != nullptr)
     throw Error("groups in the order of activations (weight_g_idx) are not read");
   if (shape[0] != codes.shape[0] || shape[1] > (std::uint64_t{1} << 40) ||

@@ -9,9 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "narrow/base/error.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 
 namespace narrow {
+
+// A part that is not there; every other Error of parts_of says that the parts do not fit each other.
+class MissingPart : public Error {
+ public:
+  using Error::Error;
+};
 
 // What lies in a checkpoint, by name, and what the configuration beside it says of its quantisation.
 class CheckpointParts {

@@ -38,7 +38,7 @@ const Tensor* CheckpointParts::find(const std::string& name) const {
 
 const Tensor& CheckpointParts::require(const std::string& name, std::string_view for_what) const {
   if (const Tensor* found = find(name)) return *found;
-  throw Error("no tensor " + quote(name) + ", where " + std::string(for_what) + " belong");
+  throw MissingPart("no tensor " + quote(name) + ", where " + std::string(for_what) + " belong");
 }
 
 const std::string* CheckpointParts::metadata(const std::string& key) const {

@@ -1,0 +1,147 @@
+// Shards and their index: is everything there, once, where it is said to be?
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/lint.hpp"
+#include "checkpoint/model.hpp"
+#include "narrow/base/error.hpp"
+#include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/safetensors.hpp"
+#include "narrow/text/quote.hpp"
+#include "narrow/text/strict_json.hpp"
+
+namespace app::lint {
+namespace fs = std::filesystem;
+
+namespace {
+
+Json read_json_file(const Checkpoint& c, const std::string& name, const char* rule, Report& report) {
+  std::error_code error;
+  const std::string path = c.folder + name;
+  if (!fs::exists(path, error)) return {};
+  try {
+    Json json = narrow::parse_strict_json<Json>(narrow::read_text(path), "not read");
+    if (json.is_object()) return json;
+    report.add(rule, name, "", "is no object { }");
+  } catch (const narrow::Error& e) {
+    report.add(rule, name, "", e.what());
+  }
+  return {};
+}
+
+// Tensor to shard, as the index says; without an index, nothing.
+std::map<std::string, std::string> weight_map(const Checkpoint& c, Report& report) {
+  std::map<std::string, std::string> map;
+  if (c.index.is_null()) return map;
+  const auto found = c.index.find("weight_map");
+  if (found == c.index.end() || !found->is_object()) {
+    report.add("bad-index", model_index_name, "", "has no weight_map");
+    return map;
+  }
+  for (const auto& [tensor, shard] : found->items())
+    if (shard.is_string() && shard.get<std::string>().find('/') == std::string::npos)
+      map[tensor] = shard.get<std::string>();
+    else report.add("bad-index", model_index_name, tensor, "is in no plain file name");
+  return map;
+}
+
+void add_file(Checkpoint& c, const std::string& path, const std::string& name, Report& report, std::uint64_t& bytes) {
+  try {
+    const auto mapped = narrow::MappedFile::open(path);
+    narrow::TensorFile file = narrow::read_safetensors(mapped);
+    for (auto& entry : file.metadata) c.all.metadata.push_back(std::move(entry));
+    for (narrow::Tensor& t : file.tensors) {
+      bytes += t.bytes();
+      const auto [at, is_new] = c.file_of.emplace(t.name, name);
+      if (!is_new) {
+        report.add("shard-duplicate", name, t.name, "is in " + narrow::quote(at->second) + " as well");
+        continue;
+      }
+      c.places.emplace(t.name, c.all.tensors.size());
+      c.all.tensors.push_back(std::move(t));
+    }
+  } catch (const narrow::Error& e) {
+    const std::string what = e.what();
+    const bool is_cut = what.find("cut") != std::string::npos || what.find("only") != std::string::npos;
+    report.add(is_cut ? "truncated-file" : "broken-file", name, "", what);
+  }
+}
+
+void check_index(const Checkpoint& c, const std::map<std::string, std::string>& map,
+                 const std::set<std::string>& broken, std::uint64_t bytes, Report& report) {
+  for (const auto& [tensor, shard] : map) {
+    const auto held = c.file_of.find(tensor);
+    if (held == c.file_of.end()) {
+      if (!broken.contains(shard))
+        report.add("index-missing-tensor", shard, tensor, "is listed in the index, and no file has it");
+    } else if (held->second != shard && !broken.contains(shard)) {
+      report.add("index-wrong-file", held->second, tensor, "is put into " + narrow::quote(shard) + " by the index");
+    }
+  }
+  for (const narrow::Tensor& t : c.all.tensors)
+    if (!map.contains(t.name))
+      report.add("shard-unindexed", c.file_of.at(t.name), t.name, "is not in the index: no loader sees it");
+  const auto about = c.index.find("metadata");
+  if (about == c.index.end() || !about->is_object() || !about->contains("total_size") || !broken.empty()) return;
+  const Json& size = (*about)["total_size"];
+  if (size.is_number() && size.get<double>() != static_cast<double>(bytes))
+    report.add("total-size", model_index_name, "",
+               "total_size is " + size.dump() + ", the tensors have " + std::to_string(bytes) + " bytes");
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const std::string& path, Report& report) {
+  Checkpoint c;
+  std::error_code error;
+  c.is_folder = fs::is_directory(path, error);
+  const std::string folder = c.is_folder ? path : fs::path(path).parent_path().string();
+  c.folder = folder.empty() ? "" : folder + (folder.ends_with('/') ? "" : "/");
+  std::vector<std::string> files;
+  if (c.is_folder) {
+    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+      if (it->path().extension() == ".safetensors") files.push_back(it->path().filename().string());
+    if (error) throw narrow::Error(narrow::quote(path) + ": cannot read the folder: " + error.message());
+    c.index = read_json_file(c, model_index_name, "bad-index", report);
+  } else {
+    if (!fs::exists(path, error)) throw narrow::Error("lint: no file or folder " + narrow::quote(path));
+    files = {fs::path(path).filename().string()};
+  }
+  c.config = read_json_file(c, "config.json", "bad-config", report);
+  c.other_config = read_json_file(c, "hf_quant_config.json", "bad-config", report);
+  std::sort(files.begin(), files.end());
+  const std::map<std::string, std::string> map = weight_map(c, report);
+  std::set<std::string> named, missing;
+  for (const auto& [tensor, shard] : map) named.insert(shard);
+  for (const std::string& shard : named)
+    if (std::find(files.begin(), files.end(), shard) == files.end()) {
+      report.add("shard-missing", shard, "", "is named by the index and is not there");
+      missing.insert(shard);
+    }
+  if (files.empty() && missing.empty())
+    throw narrow::Error("lint: " + narrow::quote(path) + " has no .safetensors files");
+  std::uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    const std::size_t before = report.findings().size(), tensors = c.all.tensors.size();
+    add_file(c, c.folder + file, file, report, bytes);
+    if (c.all.tensors.size() == tensors && report.findings().size() > before) missing.insert(file);
+    if (!named.empty() && !named.contains(file) && c.all.tensors.size() > tensors)
+      report.add("shard-unindexed", file, "", "is a file that the index does not name");
+  }
+  c.all.path = c.folder + (files.empty() ? "model.safetensors" : files[0]);
+  if (!map.empty()) check_index(c, map, missing, bytes, report);
+  return c;
+}
+
+const narrow::Tensor* Checkpoint::find(const std::string& name) const {
+  const auto found = places.find(name);
+  return found == places.end() ? nullptr : &all.tensors[found->second];
+}
+
+Json Checkpoint::quantization() const {
+  for (const char* key : {"quantization_config", "compression_config"})
+    if (config.is_object() && config.contains(key) && config[key].is_object()) return config[key];
+  return Json::object();
+}
+
+}  // namespace app::lint
