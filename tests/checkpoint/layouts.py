@@ -84,8 +84,9 @@ def nearest(table, values):
 
 
 # ---- codes and the one product -----------------------------------------------------------------------------------
-# value[r, c] = (table[codes[r, c]] - zero[block]) * scales[block] * factor + add[block], block = (r // rows, c // columns).
-# Leading axes of 3-D weights are folded into r. factor is a Fraction: a decode factor s, or 1/G where the file has a divisor.
+# value[r, c] = (table[codes[r, c]] - zero[b]) * scales[b] * factor + add[b], b = (r // block rows, c // block columns).
+# Leading axes of 3-D weights fold into r. factor is a Fraction: a decode factor s, or 1/G where the file has a divisor.
+# bitsandbytes: block (0, n) means n consecutive elements of the flat weight, one scale each.
 Coded = namedtuple("Coded", "codes scales factor block table zero add", defaults=(None, None))
 
 
@@ -214,7 +215,7 @@ class Model:
         for file, data in self.other.items():
             (folder / file).write_bytes(data)
         (folder / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
-        if len(self.files) > 1:
+        if index or len(self.files) > 1:
             text = json.dumps(index or self.index(), indent=2) + "\n"
             (folder / "model.safetensors.index.json").write_text(text)
 
@@ -346,7 +347,6 @@ def bitsandbytes(tensors, config):
             offset = Fraction(float(np.float32(state["nested_offset"])))
             s = np.array([Fraction(table[u]) * Fraction(outer[i // state["nested_blocksize"]]) + offset
                           for i, u in enumerate(absmax.array)], dtype=object)
-        # blocks run over the flat weight: fold it into rows of one block each where they fit, else into one row
         yield name, Coded(codes, s, Fraction(1), (0, state["blocksize"]), number(tensors[name + ".quant_map"])), used
 
 
@@ -475,7 +475,7 @@ def parts(path):
 
 
 def flat_blocks(c):
-    """bitsandbytes blocks as rows: block (0, b) means b consecutive elements of the flat weight."""
+    """values(), with the flat blocks of bitsandbytes laid out as rows first."""
     if c.block[0] or c.scales.dtype == object:
         return values(c)
     pad = -c.codes.size % c.block[1]

@@ -1,12 +1,11 @@
 """samples.py FOLDER: one small clean model of every layout, FOLDER/<name>, and the plain BF16 models they come from."""
-import json
 import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from layouts import (BNB_FP4, E2M1, E4M3, IQ4_NL, NF4, Tensor, bf16, f32, gguf_bytes, nearest, number, spread, store,
+from layouts import (BNB_FP4, E2M1, E4M3, IQ4_NL, NF4, bf16, gguf_bytes, nearest, number, spread, store,
                      write_bitsandbytes, write_compressed_tensors, write_deepseek, write_gguf, write_model,
                      write_modelopt, write_mxfp4)
 
@@ -18,9 +17,12 @@ SIBLINGS = ({"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"})
 
 
 def random(name, shape, scale=0.02):
-    """BF16 values that depend on the name alone; every row has its own size, so that scales differ."""
+    """BF16 values that depend on the name alone. Rows differ in size, and blocks of 128 x 128 by 4 in turn, so that no
+    grid of scales is constant, not even one of powers of two."""
     draw = np.random.default_rng(zlib.crc32(name.encode()))
     x = draw.standard_normal(shape) * scale * draw.uniform(0.5, 2, (*shape[:-1], 1))
+    tile = (np.arange(shape[-1]) // 128 + np.arange(shape[-2] if len(shape) > 1 else 1)[:, None] // 128) % 2
+    x = (x * 4.0**-tile).reshape(shape)
     return number(bf16(x.astype(np.float32)))
 
 
@@ -134,9 +136,11 @@ def bnb(x, table, blocksize, nested=None):
     if nested:
         centred = absmax - float(nested[1])
         outer = np.array([np.abs(centred[i : i + 256]).max() for i in range(0, len(centred), 256)], np.float32)
-        code = nearest(nested[0].astype(np.float64), centred / np.repeat(outer, 256)[: len(centred)])
-        scales = (code, outer)
-        absmax = nested[0].astype(np.float64)[code] * np.repeat(outer, 256)[: len(centred)] + float(nested[1])
+        outer_of = np.repeat(outer, 256)[: len(centred)].astype(np.float64)
+        code = nearest(nested[0].astype(np.float64), centred / outer_of)
+        decode = lambda: nested[0].astype(np.float64)[code] * outer_of + float(nested[1])
+        code = code + (decode() < 0).astype(np.uint8)  # the absmax of an all-zero block may land just below 0
+        scales, absmax = (code, outer), decode()
     order = np.argsort(table, kind="stable")
     sorted_ = table[order].astype(np.float64)
     ratio = rows / np.where(absmax == 0, 1, absmax)[:, None]
@@ -272,9 +276,9 @@ def make_ct(rest, linear, keep, folder, config):
 
 
 RAGGED_SAMPLES = ("deepseek", "deepseek-bf16", "deepseek-e8m0", "deepseek-ue8m0", "fp8-tensor", "fp8-inv",
-                  "ct-fp8-tensor", "ct-fp8-channel", "ct-fp8-block", "ct-int8-channel", "ct-int8-asym", "ct-int4-channel",
-                  "ct-int4-channel-asym", "modelopt-fp8", "modelopt-channel", "bnb-nf4", "bnb-nf4-double", "bnb-fp4",
-                  "bnb-fp4-double", "bnb-int8", "plain-ragged")
+                  "ct-fp8-tensor", "ct-fp8-channel", "ct-fp8-block", "ct-int8-channel", "ct-int8-asym",
+                  "ct-int4-channel", "ct-int4-channel-asym", "modelopt-fp8", "modelopt-channel", "bnb-nf4",
+                  "bnb-nf4-double", "bnb-fp4", "bnb-fp4-double", "bnb-int8", "plain-ragged")
 SAMPLES = RAGGED_SAMPLES + ("plain", "plain-moe", "deepseek-even", "ct-nvfp4", "ct-mxfp4", "ct-mxfp8", "ct-int4-group",
                             "ct-int4-group-asym", "ct-int3-group", "modelopt-pb", "modelopt-nvfp4", "modelopt-mxfp8",
                             "mxfp4", "gguf")
