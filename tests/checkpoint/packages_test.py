@@ -169,7 +169,7 @@ def check_modelopt(test, folder):
             same(test, got, value, name)
         else:
             scale = scale[:, 0, :, 0] if scale.dim() == 4 else scale.reshape(-1, 1) if scale.dim() else scale
-            blocks = {-1: 128, -2: 128} if config["quant_algo"] == "FP8_PB_WO" else None
+            blocks = {-1: 128, -2: 128} if config["quant_algo"].upper() == "FP8_PB_WO" else None
             got = q.FP8QTensor(shape, torch.float32, t).dequantize(torch.float32, scale=scale, block_sizes=blocks)
             same(test, got, value, name)
     convert = package("modelopt.torch.export.convert_hf_config").convert_hf_quant_config_format
@@ -356,11 +356,12 @@ class Narrow(unittest.TestCase):
         self.assertEqual(index["weight_map"], made.index()["weight_map"])
         self.assertEqual(index["metadata"]["total_size"], made.index()["metadata"]["total_size"])
         for file, data in source.other.items():
-            self.assertEqual(made.other.get(file), data, file)
+            self.assertTrue(made.other.get(file) == data, file)
         for name, t in source.tensors.items():
             if any(word in name for word in KEPT):
                 kept = made.tensors[name]
-                self.assertEqual((kept.dtype, kept.array.tobytes()), (t.dtype, t.array.tobytes()), name)
+                self.assertEqual(kept.dtype, t.dtype, name)
+                self.assertTrue(kept.array.tobytes() == t.array.tobytes(), name)  # assertEqual would diff megabytes
 
     def check_error(self, kind, folder):
         """|x - value| is at most half the distance of the two codes around x, times the scale, or the part beyond the

@@ -214,7 +214,7 @@ def make(folder, name, shapes=None):
         make_ct(rest, linear, keep, *give)
     elif kind == "modelopt":
         shared = shared_largest(linear)
-        algorithm = {"fp8": "FP8", "channel": "FP8_PER_CHANNEL_PER_TOKEN", "pb": "FP8_PB_WO"}.get(rest, rest.upper())
+        algorithm = {"fp8": "FP8", "channel": "FP8_PER_CHANNEL_PER_TOKEN", "pb": "fp8_pb_wo"}.get(rest, rest.upper())
         block = {"fp8": (0, 0), "channel": (1, 0), "pb": (128, 128)}.get(rest)
         coded = each(lambda x: fp8(x, block)) if block else each(lambda x: mx(x, E4M3, ceil=True)) if rest == "mxfp8" \
             else {n: nvfp4(x, shared[n], divisor=False) for n, x in linear.items()}
