@@ -54,6 +54,7 @@ constexpr Rule table[] = {
     {"constant-scales", note, "a grid of scales that are all the same"},
     {"all-zero-tensor", warning, "a quantised weight of zeros"},
     {"nan-values", error, "NaN or Inf in a tensor that is not quantised"},
+    {"unread-type", note, "a tensor of a .gguf file whose type narrow does not read, and so does not check"},
     {"values-not-of-source", note, "values that the model's own type cannot hold"},
 };
 

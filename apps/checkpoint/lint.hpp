@@ -71,6 +71,7 @@ void check_data(const Checkpoint& checkpoint, Report& report,
 
 // Names that models give to what is better left alone.
 bool is_kept_by_custom(std::string_view name);
+bool is_scale_name(std::string_view name);
 // The name without ".weight".
 std::string module_of(std::string_view tensor);
 std::string_view last_word(std::string_view module);  // after the last dot

@@ -122,6 +122,11 @@ void check_blocks(const Checkpoint& c, Report& report) {
 
 }  // namespace
 
+bool is_scale_name(std::string_view name) {
+  return std::any_of(pairs().begin(), pairs().end(), [&](const Pair& pair) { return name.ends_with(pair.scale); }) ||
+         name.ends_with("input_scale") || name.ends_with("quant_map");
+}
+
 void check_parts(Checkpoint& c, Report& report) {
   const narrow::CheckpointParts all(c.all);
   for (const narrow::Tensor& codes : c.all.tensors) {
