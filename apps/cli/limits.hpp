@@ -30,6 +30,7 @@ inline std::string specials_text(const narrow::Format& f) {
     case narrow::Specials::inf_and_nan: text = "Inf, NaN"; break;
     case narrow::Specials::nan_only: text = "NaN"; break;
     case narrow::Specials::nan_is_negative_zero: text = "NaN is -0"; break;
+    case narrow::Specials::extended: text = f.has_sign ? "Inf, NaN is -0" : "Inf, NaN"; break;
     case narrow::Specials::none: break;
   }
   return std::string(text) + (f.has_zero ? "" : ", no zero") + (f.has_sign ? "" : ", no sign");

@@ -94,7 +94,7 @@ std::string negative_note(const Format& f) {
   if (!f.has_sign) return "";
   std::string text = "<p class=\"faint\">Codes from " + narrow::to_hex_code(f.sign_mask(), f) +
                      " on (sign bit 1) are the same values with a minus";
-  if (f.specials == narrow::Specials::nan_is_negative_zero)
+  if (f.has_nan_at_negative_zero())
     text += ", but for " + narrow::to_hex_code(f.sign_mask(), f) + ", which is not -0 but NaN";
   return text + ".</p>\n";
 }
@@ -157,7 +157,7 @@ std::string bits_picture(const Format& f, Code example) {
   };
   std::vector<Field> fields;
   if (f.is_integer()) {
-    fields = {{"--mantissa", "two's complement", width}};
+    fields = {{"--mantissa", f.has_sign ? "two's complement" : "unsigned integer", width}};
   } else {
     if (f.has_sign) fields.push_back({"--sign", "sign", 1});
     fields.push_back({"--exponent", "exponent", f.exponent_bits});
@@ -252,8 +252,9 @@ std::string specials_html(const Format& f) {
   if (f.has_zero && f.has_sign)
     out += f.has_negative_zero() ? line("negative zero", f.zero_code(true)) : row("negative zero", "none", "");
   if (narrow::largest(f) >= 1) out += line("one", narrow::encode(1.0, f));
-  if (f.has_infinity()) out += line("infinity", f.infinity_code()) + line("negative infinity", f.infinity_code(true));
-  else out += row("infinity", "none", "");
+  if (f.has_infinity()) out += line("infinity", f.infinity_code());
+  if (f.has_infinity() && f.has_sign) out += line("negative infinity", f.infinity_code(true));
+  if (!f.has_infinity()) out += row("infinity", "none", "");
   if (!f.has_nan()) return out + row("NaN", "none", "") + "</table>\n";
   if (f.specials == narrow::Specials::inf_and_nan) {
     const Code first = f.infinity_code() + 1, last = f.magnitude_mask();

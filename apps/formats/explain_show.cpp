@@ -33,7 +33,8 @@ std::string bits_text(Code code, int high, int count) {
 }
 
 std::string fields_text(const Format& f) {
-  if (f.is_integer()) return std::to_string(f.width()) + "-bit integer, two's complement";
+  if (f.is_integer())
+    return std::to_string(f.width()) + "-bit integer, " + (f.has_sign ? "two's complement" : "unsigned");
   return std::string(f.has_sign ? "1 sign bit, " : "no sign bit, ") +
          plural(std::to_string(f.exponent_bits), "exponent bit") + ", " +
          plural(std::to_string(f.mantissa_bits), "mantissa bit") + ", bias " + std::to_string(f.bias);
@@ -170,7 +171,8 @@ std::string code_sentence(Code code, const Format& f) {
            (narrow::is_nan(code, f)        ? "NaN"
             : narrow::is_negative(code, f) ? "-Inf"
                                            : "Inf");
-  if (f.is_integer()) return bits_text(code, f.width() - 1, f.width()) + " = " + hex + " in two's complement";
+  if (f.is_integer())
+    return bits_text(code, f.width() - 1, f.width()) + " = " + hex + (f.has_sign ? " in two's complement" : "");
   const narrow::Unpacked u = narrow::unpack(code, f);
   const Code field = narrow::magnitude_of(code, f) >> f.mantissa_bits;
   const Code mantissa = narrow::magnitude_of(code, f) & f.mantissa_mask();

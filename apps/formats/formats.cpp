@@ -24,7 +24,7 @@ using narrow::report::escaped_html;
 
 struct Options {
   std::vector<std::string> names;
-  bool json = false, markdown = false, card = false, devices = false;
+  bool json = false, markdown = false, card = false, devices = false, p3109 = false;
   std::optional<std::string> output;
 };
 
@@ -129,7 +129,7 @@ std::string bit_cells(const Format& f) {
 
 std::string layout_text(const Format& f) {
   const auto bits = [](int n, const char* what) { return std::to_string(n) + (n == 1 ? " bit " : " bits ") + what; };
-  if (f.is_integer()) return bits(f.width(), "two's complement");
+  if (f.is_integer()) return bits(f.width(), f.has_sign ? "two's complement" : "unsigned integer");
   std::string text = f.has_sign ? "sign, " : "no sign, ";
   return text + bits(f.exponent_bits, "exponent") + ", " + bits(f.mantissa_bits, "mantissa") + ", bias " +
          std::to_string(f.bias);
@@ -139,7 +139,8 @@ Code count_nans(const Format& f) {
   switch (f.specials) {
     case narrow::Specials::inf_and_nan: return 2 * f.mantissa_mask();
     case narrow::Specials::nan_only: return f.has_sign ? 2 : 1;
-    case narrow::Specials::nan_is_negative_zero: return 1;
+    case narrow::Specials::nan_is_negative_zero:
+    case narrow::Specials::extended: return 1;
     case narrow::Specials::none: break;
   }
   return 0;
@@ -162,7 +163,7 @@ std::string special_rows(const Format& f) {
   if (narrow::largest(f) >= 1) out += code_row("one", narrow::encode(1.0, f), f);
   if (f.has_infinity()) {
     out += code_row("infinity", f.infinity_code(), f);
-    out += code_row("negative infinity", f.infinity_code(true), f);
+    if (f.has_sign) out += code_row("negative infinity", f.infinity_code(true), f);
   }
   if (!f.has_nan()) return out + row("NaN", "none", "", "");
   const Code nans = count_nans(f);
@@ -336,7 +337,9 @@ int run(const Options& options) {
                              : table.to_text(colour) + "\n" + device_list_legend);
     return 0;
   }
-  if (options.names.empty()) formats = all_formats();
+  if (options.names.empty()) formats = options.p3109 ? std::vector<ChosenFormat>() : all_formats();
+  if (options.p3109)
+    for (ChosenFormat& chosen : p3109_formats()) formats.push_back(std::move(chosen));
 
   if (options.card) {
     blame("-o", [&] { write_file(*options.output, format_card(formats)); });
@@ -355,8 +358,10 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("NAME", options->names,
-                   "formats or aliases, or any eXmY, eXmYfn, eXmYf, eXmYfnuz, eXmYb9fn (default: every format)");
+  arguments.values(
+      "NAME", options->names,
+      "formats or aliases, or any eXmY, eXmYfn, eXmYf, eXmYfnuz, eXmYb9fn, binary8p3se (default: the table)");
+  arguments.flag("--p3109", options->p3109, "the 8-bit formats of IEEE P3109, draft 4.0");
   arguments.flag("--devices", options->devices,
                  "which device multiplies and converts in these formats, and since when");
   arguments.flag("--json", options->json, "print JSON");

@@ -14,11 +14,13 @@ ChosenFormat from_row(const narrow::NamedFormat& row) {
   return {std::string(row.name), row.format, std::string(row.aliases), std::string(row.source)};
 }
 
-std::string describe(narrow::Specials specials) {
+std::string describe(std::string_view name, narrow::Specials specials) {
+  if (name.starts_with("binary")) return std::string(narrow::p3109_source);
   switch (specials) {
     case narrow::Specials::inf_and_nan: return "eXmY: IEEE-like";
     case narrow::Specials::nan_only: return "eXmYfn: no Inf, one NaN a sign";
     case narrow::Specials::nan_is_negative_zero: return "eXmYfnuz: no Inf, NaN is the code of -0";
+    case narrow::Specials::extended:
     case narrow::Specials::none: break;
   }
   return "eXmYf: every code is finite";
@@ -32,12 +34,20 @@ std::vector<ChosenFormat> all_formats() {
   return formats;
 }
 
+std::vector<ChosenFormat> p3109_formats() {
+  std::vector<ChosenFormat> formats;
+  for (const char* ending : {"se", "sf", "ue", "uf"})
+    for (int precision = 1; precision <= (ending[0] == 's' ? 7 : 8); ++precision)
+      formats.push_back(choose_format("binary8p" + std::to_string(precision) + ending));
+  return formats;
+}
+
 ChosenFormat choose_format(std::string_view name) {
   if (const narrow::NamedFormat* row = narrow::find_row(name)) return from_row(*row);
   const narrow::Format format = narrow::require_format(name);
   std::string lower(name);
   for (char& c : lower) c = narrow::detail::lower(c);
-  return {lower, format, "", describe(format.specials)};
+  return {lower, format, "", describe(lower, format.specials)};
 }
 
 std::vector<ChosenFormat> parse_format_list(std::string_view list) {

@@ -17,6 +17,8 @@ struct ChosenFormat {
 };
 
 std::vector<ChosenFormat> all_formats();
+// The 8-bit formats of IEEE P3109: of every precision, signed and unsigned, with Inf and without.
+std::vector<ChosenFormat> p3109_formats();
 ChosenFormat choose_format(std::string_view name);                   // throws narrow::Error
 std::vector<ChosenFormat> parse_format_list(std::string_view list);  // "fp16, bf16" or "all"; throws narrow::Error
 

@@ -96,17 +96,13 @@ narrow::CodeMatrix LoadedMatrix::view(std::size_t item) const {
 }
 
 Format choose_code_format(std::string_view name) {
-  if (name == "u8" || name == "uint8") return narrow::detail::uint8_format;
   if (name == "s32" || name == "int32" || name == "i32") return narrow::detail::int32_format;
   return choose_format(name).format;
 }
 
 std::string code_format_name(const Format& format) {
-  if (format == narrow::detail::uint8_format) return "u8";
   if (format == narrow::detail::int32_format) return "s32";
-  for (const narrow::NamedFormat& row : narrow::format_table)
-    if (row.format == format) return std::string(row.name);
-  return "e" + std::to_string(format.exponent_bits) + "m" + std::to_string(format.mantissa_bits);
+  return narrow::name_of(format);
 }
 
 LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias) {

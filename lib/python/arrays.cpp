@@ -241,8 +241,7 @@ nb::tuple quantise_array(const InArray& x, const std::string& name) {
   const bool has_codes = chosen.format.scale.width() == 8;
   nb::object codes = nb::none();
   if (has_codes) codes = numpy_of(scale_codes(q.scales, q.format), grid);
-  const bool keeps_amax = narrow::keeps_amax(q.format.rule);
-  const float factor = keeps_amax ? file_factor(tensor_scale(q.tensor_scale, q.format), q.format) : q.tensor_scale;
+  const float factor = file_factor(q.tensor_scale, q.format);
   return nb::make_tuple(numpy_of(std::move(q.codes), {q.rows, q.cols}), numpy_of(std::move(q.scales), grid), codes,
                         factor, q.tensor_scale, full);
 }

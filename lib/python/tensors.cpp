@@ -62,8 +62,7 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
                                                    : packed_codes(code_span, format)};
   bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format)
                                             : bytes_of(scale_span.data(), scale_span.size_bytes()));
-  const float amax = keeps_amax(format.rule) ? tensor_scale_value : tensor_scale_value * nvfp4_range(format.rule);
-  const float factor = file_factor(tensor_scale(amax, format), format);
+  const float factor = file_factor(tensor_scale_value, format);
   bytes.push_back(bytes_of(&factor, sizeof factor));
   nb::list parts;
   for (std::size_t n = 0; n < headers.size(); ++n) {

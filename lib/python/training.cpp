@@ -42,7 +42,10 @@ bool fits_bf16(const OperandScaling& s) {
     case ScaleRule::te_nvfp4:
     case ScaleRule::te_4over6:
     case ScaleRule::te_4over6_mse:
-    case ScaleRule::torchao_nvfp4: return f.element.mantissa_bits <= 3;
+    case ScaleRule::torchao_nvfp4:
+    case ScaleRule::nvfp4_single:
+    case ScaleRule::ct_nvfp4:
+    case ScaleRule::modelopt_nvfp4: return f.element.mantissa_bits <= 3;
     case ScaleRule::te_block:
     case ScaleRule::te_current_pow2:
     case ScaleRule::torchao_fp8_pow2:

@@ -37,14 +37,15 @@ ValueClass class_of(const oracle::Value& v, const Format& f) {
   if (v.kind == oracle::Kind::nan) return ValueClass::nan;
   if (v.kind == oracle::Kind::inf) return ValueClass::inf;
   if (v.magnitude.is_zero()) return ValueClass::zero;
-  const bool integer = f.twos_complement;
+  const bool integer = f.exponent_bits == 0;
   return !integer && v.magnitude < oracle::power_of_two(oracle::min_exponent(f)) ? ValueClass::subnormal
                                                                                  : ValueClass::normal;
 }
 
 bool decodes_right(double x, const oracle::Value& v, const Format& f) {
   if (v.kind == oracle::Kind::nan) {
-    const bool has_sign_of_nan = f.specials != narrow::Specials::nan_is_negative_zero;
+    const bool has_sign_of_nan =
+        f.specials != narrow::Specials::nan_is_negative_zero && f.specials != narrow::Specials::extended;
     return std::isnan(x) && std::signbit(x) == (v.negative && has_sign_of_nan);
   }
   if (std::signbit(x) != v.negative) return false;  // also of a zero

@@ -40,6 +40,9 @@ constexpr Fields expected[] = {
     {"e2m1", 2, 1, 1, Specials::none},
     {"e8m0", 8, 0, 127, Specials::nan_only},
     {"int8", 0, 7, -6, Specials::none},
+    {"uint8", 0, 8, -7, Specials::none},
+    {"int4", 0, 3, -2, Specials::none},
+    {"uint4", 0, 4, -3, Specials::none},
 };
 
 }  // namespace
@@ -64,9 +67,9 @@ TEST_CASE("format: the table begins with the formats of the design and their fie
     CHECK(row->format.bias == e.bias);
     CHECK(row->format.specials == e.specials);
     const bool unsigned_scale = row->name == "e8m0";
-    CHECK(row->format.has_sign == !unsigned_scale);
+    CHECK(row->format.has_sign == (!unsigned_scale && !row->name.starts_with("uint")));
     CHECK(row->format.has_zero == !unsigned_scale);
-    CHECK(row->format.twos_complement == (row->name == "int8"));
+    CHECK(row->format.twos_complement == row->name.starts_with("int"));
   }
 }
 

@@ -53,9 +53,11 @@ inline int oracle_exponent(float amax, bool has_nan, const Format& element, Scal
   switch (rule) {
     case ScaleRule::torchao_ceil:  // every subnormal has the exponent field 0, read as -127, and one more for its bits
       return limit_exponent((subnormal ? -126 : exponent_above(exact)) - emax, -127, 127);
+    case ScaleRule::ct_mx:  // for FP4 and FP8 E2M1's mantissa, for E2M3 its own
     case ScaleRule::torchao_even: {
       const int e = std::max(exponent_below(exact), -126);
-      const Rational rounded = exact + oracle::power_of_two(e - element.mantissa_bits - 1);
+      const int mantissa_bits = rule == ScaleRule::ct_mx && element.exponent_bits != 2 ? 1 : element.mantissa_bits;
+      const Rational rounded = exact + oracle::power_of_two(e - mantissa_bits - 1);
       if (!(rounded < oracle::power_of_two(128))) return nan_exponent;
       const int field = rounded < oracle::power_of_two(-126) ? -127 : exponent_below(rounded);
       return limit_exponent(field - emax, -127, 127);
@@ -70,20 +72,23 @@ inline int oracle_exponent(float amax, bool has_nan, const Format& element, Scal
   }
 }
 
-// x / 2^e rounded to the element once, saturating. Integers stop evenly at both ends.
-inline std::uint8_t oracle_element(float x, int exponent, const Format& f, narrow::Cast cast) {
+// x / 2^e rounded to the element once, saturating. Integers stop evenly at both ends. compressed-tensors adds 0 to the
+// quotient and has 2^128, which is Inf, where the code of the scale is NaN.
+inline std::uint8_t oracle_element(float x, int exponent, const Format& f, narrow::Cast cast, ScaleRule rule) {
   cast.overflow = narrow::Overflow::saturate;
+  const bool ct = rule == ScaleRule::ct_mx;
+  if (ct && std::isfinite(x) && (exponent == nan_exponent || std::ldexp(x, -exponent) == 0)) return 0;
   if (exponent == nan_exponent || std::isnan(x)) {
     const bool negative = std::isnan(x) && std::signbit(x);
     return static_cast<std::uint8_t>(oracle::round_nan(negative, 1ull << 63, f, cast));
   }
   if (std::isinf(x)) {
-    if (f.twos_complement)
+    if (f.twos_complement && !ct)
       return static_cast<std::uint8_t>(oracle::signed_code(oracle::largest_magnitude(f, false), x < 0, f));
     return static_cast<std::uint8_t>(oracle::round_inf(x < 0, f, cast));
   }
   Rational scaled = oracle::from_double(static_cast<double>(x)) * oracle::power_of_two(-exponent);
-  if (f.twos_complement && largest_value(f) < oracle::abs(scaled))
+  if (f.twos_complement && !ct && largest_value(f) < oracle::abs(scaled))
     scaled = scaled.is_negative() ? -largest_value(f) : largest_value(f);
   return static_cast<std::uint8_t>(oracle::round_rational(scaled, std::signbit(x), f, cast));
 }

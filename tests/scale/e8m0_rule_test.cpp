@@ -16,7 +16,8 @@ using test::nan_value;
 namespace {
 
 constexpr ScaleRule rules[] = {ScaleRule::ocp_floor,    ScaleRule::cuda_round_up, ScaleRule::torchao_ceil,
-                               ScaleRule::torchao_even, ScaleRule::torchao_rceil, ScaleRule::deepgemm};
+                               ScaleRule::torchao_even, ScaleRule::torchao_rceil, ScaleRule::deepgemm,
+                               ScaleRule::ct_mx};
 
 std::vector<narrow::Format> mx_elements() {
   std::vector<narrow::Format> list;
@@ -45,10 +46,10 @@ TEST_CASE("scale: every E8M0 rule is exact at and next to powers of two") {
   test::Mismatches wrong;
   for (const narrow::Format& element : mx_elements()) {
     const double top = test::to_double(test::largest_value(element));
-    const double carry = 2 - std::ldexp(1.0, -element.mantissa_bits - 1);
+    const double carry = 2 - std::ldexp(1.0, -element.mantissa_bits - 1), ct_carry = 1.75;
     for (const ScaleRule rule : rules)
       for (int e = -149; e <= 127; ++e)
-        for (const double factor : {1.0, top / std::exp2(std::floor(std::log2(top))), carry}) {
+        for (const double factor : {1.0, top / std::exp2(std::floor(std::log2(top))), carry, ct_carry}) {
           const double center = std::ldexp(factor, e);
           if (center > static_cast<double>(std::numeric_limits<float>::max())) continue;
           const std::uint32_t word = std::bit_cast<std::uint32_t>(static_cast<float>(center));

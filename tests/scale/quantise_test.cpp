@@ -119,7 +119,7 @@ TEST_CASE("scale: MX blocks are those of the oracle") {
           e == test::nan_exponent ? std::isnan(q.scales[0]) : static_cast<double>(q.scales[0]) == std::ldexp(1.0, e);
       if (!same_scale) wrong.add([&] { return name + ": scale of block " + std::to_string(b); });
       for (std::size_t i = 0; i < size; ++i) {
-        const std::uint8_t expected = test::oracle_element(x[i], e, f.element, cast);
+        const std::uint8_t expected = test::oracle_element(x[i], e, f.element, cast, f.rule);
         if (q.codes[i] != expected)
           wrong.add([&] {
             return name + ": " + test::hex_float(static_cast<double>(x[i])) + " / 2^" + std::to_string(e) + ": " +

@@ -16,9 +16,16 @@ using narrow::Rounding;
 using narrow::Subnormals;
 using narrow::Zero;
 
-inline bool goes_up(const Split& s, const Cast& cast, std::uint64_t random) {
+// Whether the magnitude below has an odd last bit. P3109 without a stored mantissa: the last bit of the code, which is
+// 0 for zero and grows by one from each power of two to the next.
+inline bool is_odd(const Split& s, const Format& f) {
+  const bool by_code = f.mantissa_bits == 0 && f.has_zero && f.specials != Specials::none;
+  return by_code && s.steps == 1 ? (s.quantum + f.bias) % 2 != 0 : s.steps % 2 == 1;
+}
+
+inline bool goes_up(const Split& s, const Format& f, const Cast& cast, std::uint64_t random) {
   if (s.exact) return false;
-  const bool odd = s.steps % 2 == 1;
+  const bool odd = is_odd(s, f);
   switch (cast.rounding) {
     case Rounding::nearest_even: return s.half > 0 || (s.half == 0 && odd);
     case Rounding::nearest_away: return s.half >= 0;
@@ -45,19 +52,22 @@ inline Code largest_code(bool negative, const Format& f) {
   return signed_code(largest_magnitude(f, negative), negative, f);
 }
 inline Code nan_code(bool negative, const Format& f) {
-  return f.specials == Specials::nan_is_negative_zero ? sign_bit(f) : below_sign(f) | (negative ? sign_bit(f) : 0);
+  const bool at_negative_zero = f.specials == Specials::nan_is_negative_zero || f.specials == Specials::extended;
+  return at_negative_zero && f.has_sign ? sign_bit(f) : below_sign(f) | (negative ? sign_bit(f) : 0);
 }
 // Inf, else NaN with the sign, else the largest finite value.
 inline Code special_code(bool negative, const Format& f) {
   if (f.specials == Specials::inf_and_nan)
     return ones(f.exponent_bits) << f.mantissa_bits | (negative ? sign_bit(f) : 0);
+  if (f.specials == Specials::extended) return signed_code(largest_magnitude(f, negative) + 1, negative, f);
   return f.specials == Specials::none ? largest_code(negative, f) : nan_code(negative, f);
 }
 
 inline Code overflow_code(bool negative, const Format& f, const Cast& cast) {
   const Rounding r = cast.rounding;
-  const bool toward_zero =
-      r == Rounding::toward_zero || r == Rounding::to_odd || r == (negative ? Rounding::up : Rounding::down);
+  const bool inf_is_odd = f.specials == Specials::extended && f.has_sign;
+  const bool toward_zero = r == Rounding::toward_zero || (r == Rounding::to_odd && !inf_is_odd) ||
+                           r == (negative ? Rounding::up : Rounding::down);
   return cast.overflow == Overflow::to_special && !toward_zero ? special_code(negative, f) : largest_code(negative, f);
 }
 
@@ -75,16 +85,27 @@ inline Code exact_zero(bool negative, const Format& f, const Cast& cast) {
   return is_nan ? nan_code(false, f) : signed_zero(negative, f, cast);
 }
 
+// A negative value that does not round to zero, in a format that has a zero and no sign.
+inline Code below_zero(const Format& f, const Cast& cast) {
+  const bool ends_at_zero = cast.overflow != Overflow::to_special || cast.rounding == Rounding::toward_zero ||
+                            cast.rounding == Rounding::up || f.specials == Specials::none;
+  return ends_at_zero ? 0 : nan_code(false, f);
+}
+
 // Rounds and encodes a value that was split for while_rounding(f, cast).
 inline Code finish(Split s, const Format& f, const Cast& cast, std::uint64_t random) {
   if (s.exact && s.steps == 0) return exact_zero(s.negative, f, cast);
-  if (!f.has_sign && s.negative) {
-    if (cast.negative == Negative::to_nan) return nan_code(false, f);
-    s.negative = false;
-  }
-  std::uint64_t steps = s.steps + (goes_up(s, cast, random) ? 1 : 0);
+  const bool below = !f.has_sign && s.negative && cast.negative == Negative::to_nan;
+  if (below && !f.has_zero) return nan_code(false, f);
+  if (!f.has_sign && !below) s.negative = false;
+  std::uint64_t steps = s.steps + (goes_up(s, f, cast, random) ? 1 : 0);
   if (steps == 0) return signed_zero(s.negative, f, cast);
-  if (f.twos_complement) {
+  if (below) {
+    const bool subnormal = f.exponent_bits > 0 && steps < std::uint64_t{1} << f.mantissa_bits;
+    if (subnormal && cast.subnormals == Subnormals::flush_results) return 0;
+    return below_zero(f, cast);
+  }
+  if (f.exponent_bits == 0) {
     const bool overflow = s.quantum > min_exponent(f) - f.mantissa_bits || steps > largest_magnitude(f, s.negative);
     return overflow ? overflow_code(s.negative, f, cast) : signed_code(steps, s.negative, f);
   }
@@ -123,7 +144,8 @@ inline Code round_sqrt(const Rational& x, bool negative_zero, const Format& f, c
 
 inline Code round_inf(bool negative, const Format& f, const Cast& cast) {
   if (!f.has_sign && negative) {
-    if (cast.negative == Negative::to_nan) return nan_code(false, f);
+    const bool to_zero = f.specials == Specials::none || (f.has_zero && cast.overflow == Overflow::saturate);
+    if (cast.negative == Negative::to_nan) return to_zero ? 0 : nan_code(false, f);
     negative = false;
   }
   return cast.overflow == Overflow::saturate ? largest_code(negative, f) : special_code(negative, f);
@@ -134,7 +156,7 @@ inline Code round_nan(bool negative, std::uint64_t payload, const Format& f, con
   if (f.specials == Specials::none) {
     if (cast.nan == Nan::turned_zero) return zero_code(!negative, f);
     if (cast.nan == Nan::zero) return zero_code(false, f);
-    return f.twos_complement ? 0 : largest_code(false, f);
+    return f.exponent_bits == 0 ? 0 : largest_code(false, f);
   }
   if (cast.nan == Nan::canonical || cast.nan == Nan::zero) return nan_code(false, f);
   if (cast.nan == Nan::keep_sign || f.specials != Specials::inf_and_nan) return nan_code(negative, f);

@@ -115,7 +115,7 @@ constexpr std::partial_ordering compare(Code a, Code b, const Format& f) noexcep
 
 // The other sign, and none.
 constexpr Code negate(Code a, const Format& f) noexcept {
-  if (!f.has_sign) return f.has_nan() ? f.nan_code() : a;
+  if (!f.has_sign) return f.has_nan() && !(a == 0 && f.has_zero) ? f.nan_code() : 0;
   if (f.twos_complement) return a == f.sign_mask() ? f.max_code() : (0 - a) & f.code_mask();
   const bool unsigned_zero = !f.has_negative_zero() && (a & f.magnitude_mask()) == 0;  // fnuz: 0 and the NaN stay
   return unsigned_zero ? a : a ^ f.sign_mask();

@@ -48,6 +48,7 @@ DecodePlan decode_plan(const Format& f, const ArrayKernels& kernels) noexcept {
     case Specials::none: p.way = DecodeWay::finite; break;
     case Specials::nan_only: p.way = DecodeWay::nan_only; break;
     case Specials::nan_is_negative_zero: p.way = DecodeWay::fnuz; break;
+    case Specials::extended: return p;
     case Specials::inf_and_nan:
       p.way = f.exponent_bits == 8 && f.bias == 127 ? DecodeWay::word : DecodeWay::inf_nan;
       p.scalar_above = static_cast<std::uint32_t>(f.infinity_code() << lift);

@@ -34,7 +34,7 @@ bool has_float_exponents(const Format& f) {
 bool anchor_is_float(const Format& f) {
   const int cut = 23 - f.mantissa_bits;
   const bool range = f.min_exponent() >= -70 && f.min_quantum_exponent() >= -140 && f.max_exponent() + 2 + cut <= 126;
-  return f.has_zero && f.has_sign && cut >= 1 && range;
+  return f.has_zero && f.has_sign && cut >= 1 && range && !f.ties_to_even_code();
 }
 
 Way choose_way(const Format& f, const Cast& cast) {

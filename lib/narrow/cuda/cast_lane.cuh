@@ -33,9 +33,8 @@ struct LanePlan {
 inline LanePlan lane_plan(const Format& f, const Cast& cast) {
   LanePlan p;
   p.format = f, p.cast = cast;
-  const bool plain_format = f.has_sign && f.has_zero && !f.is_integer() &&
-                            f.specials != Specials::nan_is_negative_zero && f.mantissa_bits >= 1 &&
-                            f.mantissa_bits <= 22 && f.exponent_bits <= 8 && f.width() <= 32;
+  const bool plain_format = f.has_negative_zero() && !f.is_integer() && f.mantissa_bits >= 1 && f.mantissa_bits <= 22 &&
+                            f.exponent_bits <= 8 && f.width() <= 32;
   const bool is_random = cast.rounding == Rounding::stochastic;
   const bool plain_rounding = cast.rounding == Rounding::nearest_even || cast.rounding == Rounding::toward_zero ||
                               (is_random && cast.random_bits >= 1 && cast.random_bits <= 32);
@@ -162,8 +161,8 @@ struct DecodeLane {
 };
 
 inline bool has_decode_lane(const Format& f) {
-  return f.has_sign && f.has_zero && !f.is_integer() && f.specials != Specials::nan_is_negative_zero &&
-         f.exponent_bits <= 8 && f.mantissa_bits <= 23 && f.bias <= 127 && f.bias >= 1 && f.max_exponent() <= 127;
+  return f.has_negative_zero() && !f.is_integer() && f.exponent_bits <= 8 && f.mantissa_bits <= 23 && f.bias <= 127 &&
+         f.bias >= 1 && f.max_exponent() <= 127;
 }
 
 inline DecodeLane decode_lane(const Format& f) {

@@ -10,14 +10,13 @@ namespace narrow {
 
 namespace detail {
 
-// Integers count ones: the bias makes the quantum 2^(1 - bias - mantissa_bits) = 1.
-inline constexpr Format int32_format{0, 31, -30, Specials::none, true, true, true};
-inline constexpr Format uint8_format{0, 8, -7, Specials::none, false, true, false};
+inline constexpr Format int32_format = integer(32, true);
 
-inline constexpr DotType f64{"f64", "fp64"_fmt}, f32{"f32", "fp32"_fmt}, tf32{"tf32", "tf32"_fmt}, f16{"f16", "fp16"_fmt},
-    bf16{"bf16", "bf16"_fmt}, e4m3{"e4m3", "e4m3"_fmt}, e5m2{"e5m2", "e5m2"_fmt}, e3m2{"e3m2", "e3m2"_fmt},
-    e2m3{"e2m3", "e2m3"_fmt}, e2m1{"e2m1", "e2m1"_fmt}, s8{"s8", "int8"_fmt}, u8{"u8", uint8_format},
-    s32{"s32", int32_format}, e4m3fnuz{"e4m3fnuz", "e4m3fnuz"_fmt}, e5m2fnuz{"e5m2fnuz", "e5m2fnuz"_fmt};
+inline constexpr DotType f64{"f64", "fp64"_fmt}, f32{"f32", "fp32"_fmt}, tf32{"tf32", "tf32"_fmt},
+    f16{"f16", "fp16"_fmt}, bf16{"bf16", "bf16"_fmt}, e4m3{"e4m3", "e4m3"_fmt}, e5m2{"e5m2", "e5m2"_fmt},
+    e3m2{"e3m2", "e3m2"_fmt}, e2m3{"e2m3", "e2m3"_fmt}, e2m1{"e2m1", "e2m1"_fmt}, s8{"s8", "int8"_fmt},
+    u8{"u8", "uint8"_fmt}, s32{"s32", int32_format}, e4m3fnuz{"e4m3fnuz", "e4m3fnuz"_fmt},
+    e5m2fnuz{"e5m2fnuz", "e5m2fnuz"_fmt};
 
 // Up to a few types; a family has a row for each accumulator and each pair of an a and a b type.
 struct DotTypes {

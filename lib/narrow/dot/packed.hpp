@@ -34,8 +34,8 @@ template <class Real, class Exponent>
 class LineDecoder {
  public:
   explicit LineDecoder(const Format& f) : format_(f) {
-    moves_fields_ = !std::is_same_v<Real, std::int32_t> && f.has_zero && f.has_sign && !f.is_integer() && f.exponent_bits <= 8 &&
-                    f.mantissa_bits <= 23 && f.bias >= 0 && f.bias <= 127 && f.specials != Specials::nan_is_negative_zero;
+    moves_fields_ = !std::is_same_v<Real, std::int32_t> && f.has_negative_zero() && !f.is_integer() &&
+                    f.exponent_bits <= 8 && f.mantissa_bits <= 23 && f.bias >= 0 && f.bias <= 127;
   }
 
   // False where a code is not finite (or the layout is another): then nothing that was written counts.

@@ -39,7 +39,8 @@ constexpr bool is_nan(Code code, const Format& f) noexcept {
   switch (f.specials) {
     case Specials::inf_and_nan: return (code & f.magnitude_mask()) > f.infinity_code();
     case Specials::nan_only: return (code & f.magnitude_mask()) == f.magnitude_mask();
-    case Specials::nan_is_negative_zero: return (code & f.code_mask()) == f.sign_mask();
+    case Specials::nan_is_negative_zero:
+    case Specials::extended: return (code & f.code_mask()) == f.nan_code();
     case Specials::none: break;
   }
   return false;
@@ -55,7 +56,7 @@ constexpr Unpacked unpack(Code code, const Format& f) noexcept {
   u.negative = is_negative(code, f);
   const Code magnitude = magnitude_of(code, f);
   // Above the finite magnitudes, or where the code of -0 stands for it.
-  if (magnitude > f.max_magnitude(u.negative) || f.specials == Specials::nan_is_negative_zero) {
+  if (magnitude > f.max_magnitude(u.negative) || f.has_nan_at_negative_zero()) {
     if (is_nan(code, f)) return u.value_class = ValueClass::nan, u;
     if (is_inf(code, f)) return u.value_class = ValueClass::inf, u;
   }
@@ -101,7 +102,8 @@ constexpr double decode(Code code, const Format& f) noexcept {
   const std::uint64_t sign = u.negative ? 1ull << 63 : 0;
   if (u.is_inf()) return std::bit_cast<double>(sign | 0x7FF0000000000000ull);
   if (u.is_nan()) {
-    if (f.specials == Specials::nan_is_negative_zero) return std::bit_cast<double>(0x7FF8000000000000ull);
+    if (f.specials == Specials::nan_is_negative_zero || f.specials == Specials::extended)
+      return std::bit_cast<double>(0x7FF8000000000000ull);
     const std::uint64_t payload = (code & f.mantissa_mask()) << (52 - f.mantissa_bits);
     return std::bit_cast<double>(sign | 0x7FF8000000000000ull | payload);
   }

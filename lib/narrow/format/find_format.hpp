@@ -1,6 +1,7 @@
 // From a name to a format: the table, its aliases, and any "eXmY" with an ending for its specials ("ieee", or nothing
-// where no row has that name; "fn", "fnuz", "f") and a bias of its own before it: "e4m3b9fn". Letter case does not
-// matter.
+// where no row has that name; "fn", "fnuz", "f") and a bias of its own before it: "e4m3b9fn"; and IEEE P3109's
+// "binary8p3se" (8 bits, precision 3, signed or unsigned, extended or finite; "binary8p3" is that). Letter case does
+// not matter.
 //
 //   static_assert(find_format("bfloat16") == "bf16"_fmt);
 //   static_assert(!find_format("fp8"));  // names no format: e4m3 or e5m2?
@@ -80,7 +81,24 @@ constexpr std::optional<Format> parse_exmy(std::string_view name) noexcept {
   return f.is_valid() ? std::optional<Format>(f) : std::nullopt;
 }
 
+constexpr std::optional<Format> parse_p3109(std::string_view name) noexcept {
+  if (name.size() < 9 || !same_word(name.substr(0, 6), "binary")) return {};
+  name.remove_prefix(6);
+  const int bits = take_number(name);
+  if (bits < 3 || name.empty() || lower(name[0]) != 'p') return {};
+  name.remove_prefix(1);
+  const int precision = take_number(name);
+  const std::string_view ending = name.empty() ? "se" : name;
+  if (ending.size() != 2 || !has_word("se sf ue uf", ending)) return {};
+  const bool has_sign = lower(ending[0]) == 's';
+  if (precision < 1 || precision > bits - (has_sign ? 1 : 0)) return {};
+  const Format f = p3109(bits, precision, has_sign, lower(ending[1]) == 'e');
+  return f.is_valid() ? std::optional<Format>(f) : std::nullopt;
+}
+
 }  // namespace detail
+
+inline constexpr std::string_view p3109_source = "IEEE P3109 draft 4.0";
 
 // The row that a name or alias stands for; nullptr when there is none.
 constexpr const NamedFormat* find_row(std::string_view name) noexcept {
@@ -93,7 +111,8 @@ constexpr const NamedFormat* find_row(std::string_view name) noexcept {
 constexpr std::optional<Format> find_format(std::string_view name) noexcept {
   for (const NamedFormat& row : format_table)
     if (detail::is_called(row, name)) return row.format;
-  return detail::parse_exmy(name);
+  if (const std::optional<Format> f = detail::parse_exmy(name)) return f;
+  return detail::parse_p3109(name);
 }
 
 // "fp16"_fmt at compile time; an unknown name does not compile.

@@ -10,7 +10,7 @@ namespace narrow {
 
 // The last bit is that of the significand, implicit bit included. In a format without mantissa bits (e8m0, e3m0f) it is
 // the implicit bit itself, which is odd: there a tie between two powers of two goes to the larger one, and to_odd stays
-// at the smaller one.
+// at the smaller one. In those of P3109 (binary8p1se) it is the last bit of the code.
 enum class Rounding : std::uint8_t {
   nearest_even,     // the nearest value, a tie to the one with an even last bit
   nearest_away,     // the nearest, a tie to the larger magnitude
@@ -53,7 +53,8 @@ enum class Zero : std::uint8_t {
   positive    // 0 (DeepGEMM's FP4)
 };
 
-// What a format without a sign (e8m0) makes of a negative value.
+// What a format without a sign makes of a negative value. to_nan: without NaN (uint8) 0; where there is a zero, 0 as
+// well for what rounds to it, when it saturates, and under toward_zero and up.
 enum class Negative : std::uint8_t { to_nan, to_magnitude };
 
 // What a format without zero (e8m0, smallest value 2^-127) makes of the values near zero.

@@ -15,7 +15,7 @@ inline constexpr std::uint64_t quiet_payload = 1ull << 51;
 constexpr Code propagate(Code code, const Format& from, const Format& to, const Cast& cast) noexcept {
   const std::uint64_t payload =
       from.specials == Specials::inf_and_nan ? (code & from.mantissa_mask()) << (52 - from.mantissa_bits) : quiet_payload;
-  return nan_to(is_negative(code, from) && from.specials != Specials::nan_is_negative_zero, payload, to, cast.nan);
+  return nan_to(is_negative(code, from) && !from.has_nan_at_negative_zero(), payload, to, cast.nan);
 }
 
 // flush_inputs: an operand that is subnormal counts as zero with its sign.

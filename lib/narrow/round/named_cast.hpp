@@ -42,6 +42,7 @@ inline constexpr Cast ml_dtypes_finite{.nan = Nan::turned_zero, .through_fp32 = 
 inline constexpr Cast e8m0_ml_dtypes{.through_fp32 = true, .near_zero = NearZero::by_field_no_zero};
 inline constexpr Cast onnx_fp8{.overflow = Overflow::saturate, .nan = Nan::quiet, .through_fp32 = true};
 inline constexpr Cast onnx_fp8_nosat{.nan = Nan::quiet, .through_fp32 = true};
+inline constexpr Cast onnx_fp16{.nan = Nan::keep_payload};
 inline constexpr Cast e8m0_onnx{.overflow = Overflow::saturate_finite,
                                 .through_fp32 = true,
                                 .negative = Negative::to_magnitude,
@@ -67,7 +68,8 @@ inline constexpr NamedCast named_cast_table[] = {
     {"torch", "e8m0", "nearest_even", detail::e8m0_torch, "2.11 eager; double goes through FP32; sign dropped"},
     {"torch-2.13", "e4m3", "nearest_even", detail::torch_saturating,
      "2.13 eager on CPU: what overflows, Inf too, becomes 448 (core PR 178817); double goes through FP32"},
-    {"torch-2.13", "fp16 bf16", "nearest_even", detail::torch_wide, "as torch; its CPU build for ARM rounds double to FP16 once"},
+    {"torch-2.13", "fp16 bf16", "nearest_even", detail::torch_wide,
+     "as torch; its CPU build for ARM rounds double to FP16 once"},
     {"torch-2.13", "e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::torch_fp8, "as torch"},
     {"torch-2.13", "e8m0", "nearest_even", detail::e8m0_torch, "as torch"},
     {"ml_dtypes", "bf16 e5m2 e3m4 e4m3ieee e4m3 e4m3fnuz e5m2fnuz e4m3b11fnuz", "nearest_even", detail::ml_dtypes_float,
@@ -76,6 +78,11 @@ inline constexpr NamedCast named_cast_table[] = {
     {"ml_dtypes", "e8m0", "nearest_even", detail::e8m0_ml_dtypes, "0.6; double goes through FP32; zero is NaN"},
     {"onnx", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::onnx_fp8,
      "reference of 1.19 to 1.23, saturate = 1; from FP32 (the NaN of e5m2 was 0x7F up to 1.18)"},
+    {"onnx", "fp16", "nearest_even", detail::onnx_fp16, "reference of 1.19 to 1.23, which is numpy's float16"},
+    {"onnx", "bf16", "nearest_even", detail::ml_dtypes_float,
+     "reference of 1.19 to 1.23, which is ml_dtypes; from FP32"},
+    {"onnx", "e2m1", "nearest_even", detail::ml_dtypes_finite,
+     "reference of 1.19 to 1.23, which is ml_dtypes: NaN is a zero (6 in its documentation); from FP32"},
     {"onnx", "e8m0", "nearest_even up toward_zero", detail::e8m0_onnx, "Cast, saturate = 1, round_mode; from FP32"},
     {"onnx-nosat", "e4m3 e5m2 e4m3fnuz e5m2fnuz", "nearest_even", detail::onnx_fp8_nosat,
      "the same, saturate = 0; from FP32"},

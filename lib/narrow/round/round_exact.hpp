@@ -30,12 +30,17 @@ constexpr Code zero_to(bool negative, const Format& f, const Cast& cast) noexcep
   return f.zero_code(negative && cast.zero == Zero::keep_sign);
 }
 
-constexpr bool is_unsigned_nan(bool negative, const Format& f, const Cast& cast) noexcept {
+constexpr bool is_below_unsigned(bool negative, const Format& f, const Cast& cast) noexcept {
   return negative && !f.has_sign && cast.negative == Negative::to_nan;
 }
 
+// What is below a format without a sign: NaN, or 0 where there is no NaN, and where there is a zero to end at.
+constexpr Code below_unsigned(bool ends_at_zero, const Format& f) noexcept {
+  return !f.has_nan() || (ends_at_zero && f.has_zero) ? 0 : f.nan_code();
+}
+
 constexpr Code infinity_to(bool negative, const Format& f, const Cast& cast) noexcept {
-  if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
+  if (is_below_unsigned(negative, f, cast)) return below_unsigned(cast.overflow == Overflow::saturate, f);
   negative = negative && f.has_sign;
   return cast.overflow == Overflow::saturate ? f.max_code(negative) : special_code(negative, f);
 }
@@ -84,8 +89,9 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
     const bool zero_is_nan = !f.has_zero && cast.near_zero == NearZero::by_field_no_zero;
     return zero_is_nan ? f.nan_code() : zero_to(negative, f, cast);
   }
-  if (is_unsigned_nan(negative, f, cast)) return f.nan_code();
-  negative = negative && f.has_sign;
+  const bool is_below = is_below_unsigned(negative, f, cast);
+  if (is_below && !f.has_zero) return f.nan_code();
+  negative = negative && (f.has_sign || is_below);
 
   // 1. The binade fixes the quantum 2^(binade - mantissa_bits); below the smallest normal it stays (subnormals).
   const bool field_0_is_zero = f.has_zero || cast.near_zero != NearZero::by_value;
@@ -98,7 +104,8 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
 
   // 2. Cut and decide. kept < 2^(mantissa_bits + 1) before the decision.
   const Cut cut = cut_at(significand, binade - f.mantissa_bits - exponent, sticky);
-  const Code kept = cut.kept + (decide(cast, negative, (cut.kept & 1) != 0, cut.rest, cut.below, random) ? 1 : 0);
+  const Code last = cut.kept + (f.ties_to_even_code() ? static_cast<Code>(binade - min_exponent) : 0);
+  const Code kept = cut.kept + (decide(cast, negative, (last & 1) != 0, cut.rest, cut.below, random) ? 1 : 0);
 
   // 3. The magnitude code. The implicit bit of kept adds one to the exponent field, and a carry out of the mantissa
   //    moves into the next binade by itself:  0 1111 + 1 -> 1 0000.
@@ -111,12 +118,21 @@ constexpr Code round_significand(bool negative, Integer significand, int exponen
     }
   }
 
-  // 4. Overflow. A mode that would not move a value just below the next one up stays at the largest finite value.
+  const bool flushes = cast.subnormals == Subnormals::flush_results && f.has_subnormals() && !far_beyond;
+  if (flushes && magnitude <= f.mantissa_mask()) magnitude = 0;
+  if (is_below) {
+    const bool inward = cast.rounding == Rounding::toward_zero || cast.rounding == Rounding::up;
+    return below_unsigned(inward || (magnitude == 0 && !far_beyond) || cast.overflow != Overflow::to_special, f);
+  }
+
+  // 4. Overflow. A mode that would not move a value just below the next one up stays at the largest finite value;
+  // to_odd
+  //    moves where Inf has the odd code, as P3109's formats with a sign have it.
   if (far_beyond || magnitude > largest_code) {
-    const bool outward = decide(cast, negative, true, ~0ull, true, ~0ull);
+    const bool largest_is_odd = !(f.specials == Specials::extended && f.has_sign);
+    const bool outward = decide(cast, negative, largest_is_odd, ~0ull, true, ~0ull);
     return outward && cast.overflow == Overflow::to_special ? special_code(negative, f) : f.max_code(negative);
   }
-  if (cast.subnormals == Subnormals::flush_results && f.has_subnormals() && magnitude <= f.mantissa_mask()) magnitude = 0;
   return magnitude == 0 ? zero_to(negative, f, cast) : f.with_sign(magnitude, negative);
 }
 

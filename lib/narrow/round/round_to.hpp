@@ -84,7 +84,8 @@ constexpr bool overflows(T x, const Format& f, const Cast& cast = {}, std::uint6
   }
   Format larger = f;
   if (f.is_integer()) larger.mantissa_bits += 2, larger.bias -= 2;
-  else larger.exponent_bits += 1, larger.specials = Specials::none;
+  else larger.exponent_bits += 1;
+  if (!f.ties_to_even_code()) larger.specials = Specials::none;
   rounding.overflow = Overflow::saturate;
   const double rounded = decode(encode(value, larger, rounding, random), larger);
   return (negative ? -rounded : rounded) > limit;

@@ -71,7 +71,7 @@ class BlockEncoder {
         kernel_(array_kernels().cast_codes8(job_)),
         scale_job_{f.scale, saturating, 0, value_plan(f.scale, saturating), 0},
         scale_kernel_(array_kernels().cast_values(scale_job_)),
-        clamps_(f.element.twos_complement || f.has_tensor_scale()),
+        clamps_(!divides(f.rule) && (f.element.twos_complement || f.scale == "e4m3"_fmt)),
         values_(tries_two_scales(f.rule) ? element_values(f.element) : std::array<float, 256>{}) {}
 
   const BlockFormat& format() const { return scaling_.format; }
@@ -115,6 +115,7 @@ class BlockEncoder {
   void scale_into(const float* x, std::size_t blocks, std::size_t size, const float* factors,
                   float* out) const noexcept {
     if (clamps_) return array_kernels().scale_clamped(x, blocks, size, factors, scaling_.element.largest, out);
+    if (divides(format().rule)) return divide_into(x, blocks, size, factors, out);
     for (std::size_t b = 0; b < blocks; ++b)
       for (std::size_t i = b * size; i < (b + 1) * size; ++i) out[i] = x[i] * factors[b];
   }
@@ -123,7 +124,7 @@ class BlockEncoder {
   // is in play or the cast has no lanes for it.
   template <std::size_t Size>
   bool encode_blocks(const float* x, std::size_t blocks, std::uint8_t* codes, float* stored) const noexcept {
-    if (blocks == 0 || !has_scaled_lanes(job_.plan, job_.cast)) return false;
+    if (blocks == 0 || divides(format().rule) || !has_scaled_lanes(job_.plan, job_.cast)) return false;
     static_assert(Size == 16 || Size == 32);
     const ArrayKernels& kernels = array_kernels();
     EncoderBuffer amaxes, factors;
@@ -172,6 +173,12 @@ class BlockEncoder {
       }
     }
     return both.better();
+  }
+
+  static void divide_into(const float* x, std::size_t blocks, std::size_t size, const float* divisors,
+                          float* out) noexcept {
+    for (std::size_t b = 0; b < blocks; ++b)
+      for (std::size_t i = b * size; i < (b + 1) * size; ++i) out[i] = x[i] / divisors[b] + 0.0f;
   }
 
   static constexpr Cast saturating{.overflow = Overflow::saturate};

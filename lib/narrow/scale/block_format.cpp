@@ -8,17 +8,23 @@ namespace narrow {
 
 namespace {
 
-constexpr Format e8m0 = "e8m0"_fmt, e4m3 = "e4m3"_fmt, e5m2 = "e5m2"_fmt, e2m1 = "e2m1"_fmt, fp32 = "fp32"_fmt;
+constexpr Format e8m0 = "e8m0"_fmt, e4m3 = "e4m3"_fmt, e5m2 = "e5m2"_fmt, e2m1 = "e2m1"_fmt, fp32 = "fp32"_fmt,
+                 int8 = "int8"_fmt, int4 = "int4"_fmt;
 
 // A two's complement integer of `bits` bits times 2^(2 - bits): values from -2 to just below 2, emax 0.
-constexpr Format fixed_point(int bits) noexcept { return {0, bits - 1, 0, Specials::none, true, true, true}; }
+constexpr Format fixed_point(int bits) noexcept {
+  Format f = integer(bits, true);
+  f.bias = 0;
+  return f;
+}
 static_assert(fixed_point(8).min_quantum_exponent() == -6 && fixed_point(8).max_exponent() == 0);
 static_assert(fixed_point(2).min_quantum_exponent() == 0);
 
 constexpr std::string_view mx = "OCP MX 1.0, 2023";
 constexpr std::string_view te = "TransformerEngine Float8BlockScaling; DeepGEMM";
 constexpr std::string_view torchao = "torchao float8; TransformerEngine Float8CurrentScaling";
-constexpr ScaleRule fp8_rule = ScaleRule::te_current, block_rule = ScaleRule::te_block;
+constexpr std::string_view ct = "compressed-tensors int-quantized";
+constexpr ScaleRule fp8_rule = ScaleRule::te_current, block_rule = ScaleRule::te_block, int_rule = ScaleRule::ct_int;
 
 constexpr BlockFormatRow table[] = {
     {"mxfp8_e4m3", {e4m3, e8m0, 1, 32, ScaleRule::ocp_floor}, "mxfp8", mx},
@@ -35,7 +41,22 @@ constexpr BlockFormatRow table[] = {
     {"fp8_row_e5m2", {e5m2, fp32, 1, 0, fp8_rule}, "", torchao},
     {"fp8_tensor_e4m3", {e4m3, fp32, 0, 0, fp8_rule}, "fp8_tensor fp8_tensorwise", torchao},
     {"fp8_tensor_e5m2", {e5m2, fp32, 0, 0, fp8_rule}, "", torchao},
+    {"int8_row", {int8, fp32, 1, 0, int_rule}, "int8_channel", ct},
+    {"int8_tensor", {int8, fp32, 0, 0, int_rule}, "", ct},
+    {"int4_1x32", {int4, fp32, 1, 32, int_rule}, "", "compressed-tensors pack-quantized"},
+    {"int4_1x128", {int4, fp32, 1, 128, int_rule}, "", "compressed-tensors pack-quantized"},
 };
+
+bool is_called(const ScaleRuleRow& row, std::string_view name) {
+  return detail::same_word(row.name, name) || detail::has_word(row.aliases, name);
+}
+
+// Two rules are for one kind of elements, and give the other one scales that no system has.
+bool fits(const ScaleRuleRow& row, const BlockFormat& format) {
+  if (row.scale != row_of(format.rule).scale) return false;
+  if (row.rule == ScaleRule::ct_int) return format.element.is_integer();
+  return row.rule != ScaleRule::ct_fp8 || !format.element.is_integer();
+}
 
 // "bfp8x16".
 std::optional<BlockFormat> parse_bfp(std::string_view name) {
@@ -78,14 +99,14 @@ double BlockFormat::bits_per_element() const noexcept {
 
 const ScaleRuleRow* find_scale_rule(std::string_view name, ScaleKind scale) {
   for (const ScaleRuleRow& row : scale_rule_table)
-    if (row.scale == scale && (detail::same_word(row.name, name) || detail::has_word(row.aliases, name))) return &row;
+    if (row.scale == scale && is_called(row, name)) return &row;
   return nullptr;
 }
 
 std::vector<std::string_view> rules_for(const BlockFormat& format) {
   std::vector<std::string_view> names;
   for (const ScaleRuleRow& row : scale_rule_table)
-    if (row.scale == row_of(format.rule).scale) names.push_back(row.name);
+    if (fits(row, format)) names.push_back(row.name);
   return names;
 }
 
@@ -93,10 +114,9 @@ std::optional<BlockFormat> find_block_format(std::string_view name) {
   const std::size_t colon = name.find(':');
   std::optional<BlockFormat> format = find_without_rule(name.substr(0, colon));
   if (!format || colon == std::string_view::npos) return format;
-  const ScaleRuleRow* rule = find_scale_rule(name.substr(colon + 1), row_of(format->rule).scale);
-  if (rule == nullptr) return {};
-  format->rule = rule->rule;
-  return format;
+  for (const ScaleRuleRow& row : scale_rule_table)
+    if (fits(row, *format) && is_called(row, name.substr(colon + 1))) return format->rule = row.rule, format;
+  return {};
 }
 
 bool is_block_format_name(std::string_view name) {

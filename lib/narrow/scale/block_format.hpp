@@ -31,7 +31,9 @@ struct BlockFormat {
 
   friend constexpr bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
-  constexpr bool has_tensor_scale() const noexcept { return row_of(rule).scale == ScaleKind::e4m3; }
+  constexpr bool has_tensor_scale() const noexcept {
+    return row_of(rule).scale == ScaleKind::e4m3 && rule != ScaleRule::nvfp4_single;
+  }
   // Whether a block can be scaled only when the largest magnitude of the whole tensor is known.
   constexpr bool needs_tensor_amax() const noexcept { return has_tensor_scale() || block_rows == 0; }
   // Stored bits an element, scales of full blocks included; scales of rows and tensors count nothing.

@@ -64,8 +64,10 @@ struct Measure {
     for (Code c = 0; c <= f.code_mask(); ++c) is_subnormal[c] = classify(c, f) == ValueClass::subnormal;
   }
 
-  // Integers are clamped evenly, so both signs overflow as the positive one does.
+  // Where integers are clamped evenly, both signs overflow as the positive one does.
   bool has_overflowed(float scaled) const {
+    const BlockFormat& f = encoder.format();
+    if (f.element.twos_complement && !clamps_evenly(f)) return overflows(scaled, f.element, cast);
     const float size = std::abs(scaled);
     return size > largest_element && (std::isinf(size) || overflows(size, encoder.format().element, cast));
   }
@@ -94,7 +96,7 @@ void add_element(BlockFormatStatistics& out, const Measure& m, float x, std::uin
   FormatStatistics& f = out.elements;
   const float result = m.values[code] * decode_by;
   // A block whose scale is 0 is lost, not beyond: NVFP4 multiplies it by the largest float.
-  const bool beyond = decode_by != 0 && m.has_overflowed(x * m.scale * encode);
+  const bool beyond = decode_by != 0 && m.has_overflowed(scaled_by(x * m.scale, encode, m.encoder.format().rule));
   if (const std::uint32_t field = std::bit_cast<std::uint32_t>(std::abs(x * m.scale)) >> 23;
       !out.fates.binades.empty() && x != 0 && field < out.fates.binades.size())
     ++out.fates.binades[field][beyond || !std::isfinite(result) ? Fate::beyond

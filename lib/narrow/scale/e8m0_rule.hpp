@@ -24,12 +24,14 @@ struct E8m0Element {
   int emax;               // exponent of the largest power of two (OCP MX 1.0)
   float largest;          // the largest value
   float inverse_largest;  // its reciprocal, rounded to float
+  float half_range;       // half the distance between the lowest and the largest value
   int mantissa_bits;
 
   E8m0Element(const Format& f)
       : emax(f.max_exponent()),
         largest(static_cast<float>(narrow::largest(f))),
         inverse_largest(1 / largest),
+        half_range(largest / 2 - static_cast<float>(narrow::lowest(f)) / 2),
         mantissa_bits(f.mantissa_bits) {}
 };
 
@@ -66,6 +68,7 @@ constexpr std::uint8_t code_above(float x) noexcept {
 //                   Inf gives the largest scale
 //   torchao_rceil   the same, but Inf gives NaN
 //   deepgemm        amax (at least 1e-4) / largest element rounded up to a power of two, code 1 to 254
+//   ct_mx           as torchao_even, but E4M3 is taken for E2M1: a quarter of the leading bit is added
 constexpr std::uint8_t e8m0_scale(float amax, const E8m0Element& element, ScaleRule rule) noexcept {
   constexpr std::uint32_t inf_word = 0x7F800000;
   const std::uint32_t word = std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFu;
@@ -74,8 +77,10 @@ constexpr std::uint8_t e8m0_scale(float amax, const E8m0Element& element, ScaleR
     case ScaleRule::torchao_ceil:
       return word >= inf_word ? e8m0_nan
                               : detail::code_of_field(field + ((word & 0x7FFFFFu) != 0 ? 1 : 0), element.emax);
+    case ScaleRule::ct_mx:
     case ScaleRule::torchao_even: {
-      const std::uint32_t rounded = word + (1u << (23 - element.mantissa_bits - 1));
+      const bool as_e2m1 = rule == ScaleRule::ct_mx && element.emax != 2;  // E2M1 and E2M3 count their own bits
+      const std::uint32_t rounded = word + (1u << (22 - (as_e2m1 ? 1 : element.mantissa_bits)));
       return rounded >= inf_word ? e8m0_nan : detail::code_of_field(static_cast<int>(rounded >> 23), element.emax);
     }
     case ScaleRule::cuda_round_up:

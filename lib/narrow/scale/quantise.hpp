@@ -19,7 +19,7 @@ struct Quantised {
   std::size_t rows = 0, cols = 0;
   std::vector<std::uint8_t> codes;  // one a byte, row by row
   std::vector<float> scales;        // the values of the scales, exact
-  float tensor_scale = 1;           // NVFP4: te_nvfp4 keeps the tensor's amax, torchao_nvfp4 amax / 2688
+  float tensor_scale = 1;  // NVFP4: te_nvfp4 keeps the tensor's amax, torchao_nvfp4 amax / 2688, ct_nvfp4 its G
 };
 
 // How many blocks lie along the rows and the columns of a matrix.

@@ -17,11 +17,15 @@ enum class ScaleRule : std::uint8_t {
   torchao_even,
   torchao_rceil,
   deepgemm,
+  ct_mx,
   // E4M3 scales below an FP32 scale of the tensor
   te_nvfp4,
   te_4over6,
   te_4over6_mse,
   torchao_nvfp4,
+  nvfp4_single,
+  ct_nvfp4,
+  modelopt_nvfp4,
   // FP32 scales
   te_current,
   te_current_pow2,
@@ -30,7 +34,9 @@ enum class ScaleRule : std::uint8_t {
   torchao_fp8,
   torchao_fp8_pow2,
   deepgemm_fp32,
-  deepgemm_ue8m0
+  deepgemm_ue8m0,
+  ct_fp8,
+  ct_int
 };
 
 // The format of the scales that a rule chooses.
@@ -62,6 +68,9 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
     {ScaleRule::deepgemm, "deepgemm", "", ScaleKind::e8m0,
      "max(amax, 1e-4) / max rounded up, codes 1 to 254; E2M1: ties to zero, no -0, NaN is 0",
      "DeepGEMM deep_gemm/utils/math.py (54e2261)"},
+    {ScaleRule::ct_mx, "ct_mx", "compressed-tensors", ScaleKind::e8m0,
+     "2^(floor(log2 amax) - emax), twice that from amax = 1.75 * 2^n on (E2M3: 1.9375 * 2^n)",
+     "compressed-tensors quantization/utils/mxfp_utils.py"},
     {ScaleRule::te_nvfp4, "te_nvfp4", "te", ScaleKind::e4m3, "E4M3(amax * (S / 6)), S = 2688 / amax of the tensor",
      "TransformerEngine common/cast/nvfp4/core_nvfp4.cuh"},
     {ScaleRule::te_4over6, "te_4over6", "4over6", ScaleKind::e4m3,
@@ -71,6 +80,15 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
      "the same, nvfp4_4over6_err_mode MSE"},
     {ScaleRule::torchao_nvfp4, "torchao_nvfp4", "torchao", ScaleKind::e4m3,
      "E4M3(clamp(amax / 6 / T, 2^-6, 448)), T = amax of the tensor / 2688", "torchao mx_formats/nvfp4_tensor.py"},
+    {ScaleRule::nvfp4_single, "nvfp4_single", "single", ScaleKind::e4m3,
+     "E4M3(clamp(amax / 6, 2^-6, 448)), no factor of the tensor",
+     "torchao mx_formats/nvfp4_tensor.py, per_tensor_scale None"},
+    {ScaleRule::ct_nvfp4, "ct_nvfp4", "compressed-tensors", ScaleKind::e4m3,
+     "E4M3(G * (amax / 6)), 0 is 1/8, G = 2688 / amax of the tensor; elements x / (scale / G)",
+     "compressed-tensors quantization/utils/helpers.py"},
+    {ScaleRule::modelopt_nvfp4, "modelopt_nvfp4", "modelopt", ScaleKind::e4m3,
+     "E4M3(clamp(amax / (6 * T), 2^-9, 448)), amax 0 gives 1, T = amax of the tensor / 2688; elements x / (scale * T)",
+     "NVIDIA ModelOpt quantization/qtensor/nvfp4_tensor.py"},
     {ScaleRule::te_current, "te_current", "", ScaleKind::fp32, "max / amax; 1 for amax 0, Inf, NaN",
      "TransformerEngine common/recipe/recipe_common.cuh"},
     {ScaleRule::te_current_pow2, "te_current_pow2", "", ScaleKind::fp32, "the same, rounded down to a power of two",
@@ -87,6 +105,11 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
      "DeepGEMM deep_gemm/utils/math.py"},
     {ScaleRule::deepgemm_ue8m0, "deepgemm_ue8m0", "", ScaleKind::fp32, "the same, rounded up to a power of two",
      "DeepGEMM deep_gemm/utils/math.py"},
+    {ScaleRule::ct_fp8, "ct_fp8", "compressed-tensors", ScaleKind::fp32,
+     "decode scale amax / max, 2^-23 for 0; elements x / scale", "compressed-tensors quantization/utils/helpers.py"},
+    {ScaleRule::ct_int, "ct_int", "compressed-tensors", ScaleKind::fp32,
+     "decode scale amax / 127.5 (int4: 7.5), 2^-23 for 0; elements x / scale, -128 (-8) among them",
+     "compressed-tensors quantization/utils/helpers.py"},
 };
 
 // The row of a rule.
@@ -104,6 +127,19 @@ constexpr bool takes_nan(ScaleRule rule) noexcept {
     case ScaleRule::te_block:
     case ScaleRule::te_block_fp32: return false;
     default: return true;
+  }
+}
+
+// Whether elements are divided by the decode scale, not multiplied by its inverse, and -0 becomes 0 on the way:
+// compressed-tensors adds a zero point of 0, ModelOpt takes the sign from x < 0.
+constexpr bool divides(ScaleRule rule) noexcept {
+  switch (rule) {
+    case ScaleRule::ct_mx:
+    case ScaleRule::ct_nvfp4:
+    case ScaleRule::modelopt_nvfp4:
+    case ScaleRule::ct_fp8:
+    case ScaleRule::ct_int: return true;
+    default: return false;
   }
 }
 

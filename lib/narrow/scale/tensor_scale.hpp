@@ -75,6 +75,13 @@ constexpr float deepgemm_decode_scale(float amax, float fp8_max, bool ue8m0) {
   return std::bit_cast<float>(std::clamp(field, 1u, 254u) << 23);
 }
 
+// compressed-tensors divides amax by half the width of the element's range, 448 for E4M3 and 127.5 for int8; what is 0
+// then becomes the epsilon of FP32.
+constexpr float ct_decode_scale(float amax, float half_range) {
+  const float scale = amax / half_range;
+  return scale == 0 ? 0x1p-23f : scale;
+}
+
 // The same rules as scalers: the scale that a step uses is that of the amax it sees, nothing is remembered.
 struct CurrentState {
   float scale = 1;

@@ -34,15 +34,16 @@ struct Order {
     if (type.kind == ElementKind::signed_integer) flip = middle;
     if (!type.has_format()) return;
     const Format& f = type.format;
-    if (f.twos_complement) flip = middle;  // int8, the only one, fills its word
+    if (f.twos_complement) flip = static_cast<U>(f.sign_mask());
     else sign = static_cast<U>(f.sign_mask());
     magnitude = static_cast<U>(f.twos_complement ? f.code_mask() : f.magnitude_mask());
     switch (f.specials) {
       case Specials::inf_and_nan: nan_mask = magnitude, nan_last = static_cast<U>(f.infinity_code()); break;
       case Specials::nan_only: nan_mask = magnitude, nan_last = static_cast<U>(magnitude - 1); break;
-      case Specials::nan_is_negative_zero:  // only the code of -0 becomes all ones
+      case Specials::nan_is_negative_zero:  // only the code of NaN becomes all ones
+      case Specials::extended:
         nan_mask = static_cast<U>(f.code_mask());
-        nan_flip = static_cast<U>(~sign & nan_mask);
+        nan_flip = static_cast<U>(~f.nan_code() & nan_mask);
         nan_last = static_cast<U>(nan_mask - 1);
         break;
       case Specials::none: break;

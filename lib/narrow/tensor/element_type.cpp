@@ -59,6 +59,7 @@ const ElementType* find_opaque_type(std::string_view npy) {
 
 const ElementType* element_type_of(const Format& format) {
   if (format == "int8"_fmt) return find_element_type("I8");
+  if (format == "uint8"_fmt) return find_element_type("U8");
   for (const ElementType& type : table)
     if (type.kind == ElementKind::floating && type.format == format) return &type;
   return nullptr;

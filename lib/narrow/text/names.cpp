@@ -122,6 +122,20 @@ Rounding parse_rounding(std::string_view name) { return parse_enum<Rounding>("ro
 Overflow parse_overflow(std::string_view name) { return parse_enum<Overflow>("overflow", name, overflow_choices); }
 Subnormals parse_subnormals(std::string_view name) { return parse_enum<Subnormals>("subnormals", name, subnormals); }
 
+std::string name_of(const Format& f) {
+  for (const NamedFormat& row : format_table)
+    if (row.format == f) return std::string(row.name);
+  const std::string fields = "e" + std::to_string(f.exponent_bits) + "m" + std::to_string(f.mantissa_bits);
+  constexpr std::string_view endings[] = {"", "fn", "f", "fnuz", "ieee"};
+  for (const std::string& bias : {std::string(), "b" + std::to_string(f.bias)})
+    for (const std::string_view ending : endings)
+      if (std::string word = fields + bias + std::string(ending); find_format(word) == f) return word;
+  const std::string p3109 = "binary" + std::to_string(f.width()) + "p" + std::to_string(f.significand_bits());
+  for (const char* ending : {"se", "sf", "ue", "uf"})
+    if (std::string word = p3109 + ending; find_format(word) == f) return word;
+  throw Error("a format of " + std::to_string(f.width()) + " bits that no name spells");
+}
+
 Format require_format(std::string_view name) {
   if (const auto format = find_format(name)) return *format;
   if (detail::has_word("fp8 float8 f8", name))
@@ -136,7 +150,8 @@ Format require_format(std::string_view name) {
   }
   for (const NamedFormat& row : format_table) add_words(accepted, row.aliases);
   throw Error(unknown("format", name, accepted) + text +
-              " or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf, eXmYfnuz, with a bias: eXmYb9fn");
+              " or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf, eXmYfnuz, with a bias: eXmYb9fn, or P3109's "
+              "binary8p3se");
 }
 
 }  // namespace narrow

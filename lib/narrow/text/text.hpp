@@ -34,6 +34,9 @@ std::string_view name_of(Overflow);
 std::string_view name_of(Subnormals);
 std::string_view name_of(Nan);
 std::string_view name_of(ValueClass);
+// The name by which find_format finds a format: of the table, eXmY with its ending, or binary8p3se. Error when none
+// does.
+std::string name_of(const Format& format);
 
 // Each throws Error: what was asked, what is accepted, and the closest accepted word.
 Format require_format(std::string_view name);

@@ -58,28 +58,30 @@ inline Border border(const Rational& lower, const Rational& upper, bool even, bo
 inline std::vector<Interval> intervals(const Format& f, const Cast& cast, bool negative) {
   std::vector<Interval> list;
   const Code nan = round_nan(negative, 0, f, cast);
-  if (!f.has_sign && negative) return {{0, 0, zero_code(true, f)}, {1, 0x7FFFFFFF, nan}};
+  const bool below = !f.has_sign && negative;  // what rounds to zero is all that has a code
+  if (below && !f.has_zero) return {{0, 0, zero_code(true, f)}, {1, 0x7FFFFFFF, nan}};
   std::uint32_t first = 0;
   const auto close = [&](std::uint32_t end, Code code) {  // [first, end) gives code
     if (end > first) list.push_back({first, end - 1, code});
     first = end;
   };
-  const Code largest = largest_magnitude(f, negative);
+  const Code largest = below ? 0 : largest_magnitude(f, negative);
   for (Code m = 0; m <= largest; ++m) {
     const Code code = m == 0 ? zero_code(negative, f) : signed_code(m, negative, f);
     const Rational lower = value_of(code, f).magnitude;
     // The next multiple of the quantum; above the largest value it is not a value of the format, but still the border's
     // end.
-    const bool lowest_binade = f.twos_complement || m >> f.mantissa_bits == 0;
+    const bool lowest_binade = f.exponent_bits == 0 || m >> f.mantissa_bits == 0;
     const int exponent = lowest_binade ? min_exponent(f) : static_cast<int>(m >> f.mantissa_bits) - f.bias;
     const Rational upper = lower + power_of_two(exponent - f.mantissa_bits);
     const Code mantissa = m & ones(f.mantissa_bits);
-    const bool implicit_one = !f.twos_complement && (m >> f.mantissa_bits != 0 || !f.has_zero);
-    const bool even = f.mantissa_bits > 0 ? mantissa % 2 == 0 : !implicit_one;
+    const bool implicit_one = f.exponent_bits != 0 && (m >> f.mantissa_bits != 0 || !f.has_zero);
+    const bool by_code = f.has_zero && f.specials != Specials::none;  // P3109's powers of two
+    const bool even = f.mantissa_bits > 0 ? mantissa % 2 == 0 : by_code ? m % 2 == 0 : !implicit_one;
     const Border b = border(lower, upper, even, negative, cast.rounding);
     close(first_float(b.at, b.upper_from_above, first), code);
   }
-  close(float_inf, overflow_code(negative, f, cast));
+  close(float_inf, below ? below_zero(f, cast) : overflow_code(negative, f, cast));
   close(float_inf + 1, round_inf(negative, f, cast));
   close(0x80000000u, nan);
   return list;

@@ -26,7 +26,8 @@ inline Code sign_bit(const Format& f) { return f.has_sign ? Code{1} << (width(f)
 inline Code below_sign(const Format& f) { return ones(f.exponent_bits + f.mantissa_bits); }
 inline int min_exponent(const Format& f) { return f.has_zero ? 1 - f.bias : -f.bias; }
 inline bool has_negative_zero(const Format& f) {
-  return f.has_sign && f.has_zero && !f.twos_complement && f.specials != Specials::nan_is_negative_zero;
+  const bool taken_by_nan = f.specials == Specials::nan_is_negative_zero || f.specials == Specials::extended;
+  return f.has_sign && f.has_zero && !f.twos_complement && !taken_by_nan;
 }
 
 // The magnitude (the bits below the sign) of the largest finite value of one sign.
@@ -34,6 +35,7 @@ inline Code largest_magnitude(const Format& f, bool negative) {
   switch (f.specials) {
     case Specials::inf_and_nan: return (ones(f.exponent_bits) - 1) << f.mantissa_bits | ones(f.mantissa_bits);
     case Specials::nan_only: return below_sign(f) - 1;
+    case Specials::extended: return f.has_sign ? below_sign(f) - 1 : below_sign(f) - 2;  // Inf; Inf and NaN
     case Specials::nan_is_negative_zero:
     case Specials::none: break;
   }
@@ -44,8 +46,8 @@ inline Value value_of(Code code, const Format& f) {
   Value v;
   v.negative = (code & sign_bit(f)) != 0;
   const Code rest = code & below_sign(f);
-  if (f.twos_complement) {
-    // The sign bit weighs -2^(width - 1); the quantum is that of the lowest binade.
+  if (f.exponent_bits == 0) {
+    // The sign bit, where there is one, weighs -2^(width - 1); the quantum is that of the lowest binade.
     const Integer integer = Integer(rest) - Integer(v.negative ? sign_bit(f) : 0);
     v.magnitude = abs(Rational{integer, 1, min_exponent(f) - f.mantissa_bits});
     return v;
@@ -58,6 +60,10 @@ inline Value value_of(Code code, const Format& f) {
     v.kind = Kind::nan;
   } else if (f.specials == Specials::nan_is_negative_zero && v.negative && rest == 0) {
     v.kind = Kind::nan;
+  } else if (f.specials == Specials::extended && (f.has_sign ? code == sign_bit(f) : rest == below_sign(f))) {
+    v.kind = Kind::nan;
+  } else if (f.specials == Specials::extended && rest == below_sign(f) - (f.has_sign ? 0 : 1)) {
+    v.kind = Kind::inf;
   } else if (field == 0 && f.has_zero) {
     v.magnitude = {mantissa, 1, 1 - f.bias - f.mantissa_bits};
   } else {

@@ -8,17 +8,6 @@
 
 namespace narrow::train {
 
-std::string format_word(const Format& f) {
-  for (const NamedFormat& row : format_table)
-    if (row.format == f) return std::string(row.name);
-  const std::string fields = "e" + std::to_string(f.exponent_bits) + "m" + std::to_string(f.mantissa_bits);
-  constexpr std::string_view endings[] = {"", "fn", "f", "fnuz", "ieee"};
-  for (const std::string& bias : {std::string(), "b" + std::to_string(f.bias)})
-    for (const std::string_view ending : endings)
-      if (std::string word = fields + bias + std::string(ending); find_format(word) == f) return word;
-  throw Error("a format of " + std::to_string(f.width()) + " bits that no name spells");
-}
-
 void refuse(const std::string& where, std::string_view what, std::string_view word,
             const std::vector<std::string_view>& accepted) {
   std::string message = where + ": " + std::string(what) + " " + quote(word) + " is unknown; " +

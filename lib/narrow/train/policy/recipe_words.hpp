@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "narrow/text/text.hpp"
 #include "narrow/train/policy/policy.hpp"
 
 namespace narrow::train {
 
-// "e4m3" where a name of the table fits, else "eXmY" with its ending. Read back by find_format.
-std::string format_word(const Format& format);
+// Read back by find_format.
+inline std::string format_word(const Format& format) { return name_of(format); }
 
 // 'key' is unknown here, or 'word' is no value of it: both say what is accepted, and the closest of it.
 [[noreturn]] void refuse(const std::string& where, std::string_view what, std::string_view word,
