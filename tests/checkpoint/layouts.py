@@ -97,27 +97,15 @@ def spread(grid, block, shape):
     return wide
 
 
-def round_fraction(x):
-    """Nearest float32 of a rational, ties to even: float() may round first, so the neighbours are asked exactly."""
-    near = np.float32(float(x))
-    around = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
-    return min(around, key=lambda f: (abs(Fraction(float(f)) - x), int(f.view(np.uint32)) & 1))
-
-
 def values(c):
     """The exact value rounded once to float32. Why float64 in between is harmless:
     table has at most 8 significant bits (24 for bitsandbytes), scales 24, a factor 24 more with scales of 4:
     every product has at most 48 bits, exact in 53. zero is an integer below 2^8. d*q + m of GGUF are multiples of
     2^-24 below 2^21. A quotient n/G is rounded to 53 bits first; n and G of at most 32 and 24 bits keep it, unless it
     is exact, at least 2^-50 (relative) from any point midway between two float32, so the second rounding sees the
-    same side. Only bitsandbytes' nested scales, a product plus an offset, may need more: those are Fractions."""
+    same side. bitsandbytes' nested scales are float32 numbers: what its own two roundings make of product and offset."""
     shape = c.codes.reshape(-1, c.codes.shape[-1]).shape
     codes = c.codes.reshape(shape)
-    if c.scales.dtype == object:  # few codes per block: tabulate code x block exactly
-        once = {s: [round_fraction(Fraction(float(t)) * s) for t in c.table] for s in set(c.scales)}
-        products = np.array([once[s] for s in c.scales])
-        block = np.arange(codes.size) // c.block[1]
-        return products[block, codes.ravel()].astype(np.float32).reshape(c.codes.shape)
     x = np.asarray(c.table, np.float64)[codes]
     if c.zero is not None:
         x = x - spread(c.zero, c.block, shape)
@@ -343,10 +331,9 @@ def bitsandbytes(tensors, config):
         s = number(absmax)
         if name + ".nested_absmax" in tensors:
             used += [name + ".nested_absmax", name + ".nested_quant_map"]
-            outer, table = number(tensors[used[-2]]), number(tensors[used[-1]])
-            offset = Fraction(float(np.float32(state["nested_offset"])))
-            s = np.array([Fraction(table[u]) * Fraction(outer[i // state["nested_blocksize"]]) + offset
-                          for i, u in enumerate(absmax.array)], dtype=object)
+            outer, table = (number(tensors[n]).astype(np.float32) for n in used[-2:])
+            outer = np.repeat(outer, state["nested_blocksize"])[: absmax.array.size]
+            s = (table[absmax.array.ravel()] * outer + np.float32(state["nested_offset"])).astype(np.float64)
         yield name, Coded(codes, s, Fraction(1), (0, state["blocksize"]), number(tensors[name + ".quant_map"])), used
 
 
