@@ -25,6 +25,7 @@ Converted plain(const narrow::Tensor& t, const narrow::FormatCast& to, const nar
   c.headers[0].type = type;
   c.is_changed = true;
   c.write = [t, to](const auto& write, const narrow::BytesDone& done) {
+    if (to.format == t.type.format) return narrow::copy_tensor(t, narrow::WriteBytes(write), {0, 0, done});
     narrow::cast_tensor(t, to, narrow::CastResult::codes, narrow::WriteBytes(write), {0, 0, done});
   };
   return c;

@@ -71,6 +71,8 @@ void check_data(const Checkpoint& checkpoint, Report& report,
 
 // Names that models give to what is better left alone.
 bool is_kept_by_custom(std::string_view name);
+// Projections that loaders join into one matrix: the names of its group in turn; of none, the name itself.
+std::vector<std::string> fused_with(const std::string& tensor);
 bool is_scale_name(std::string_view name);
 // The name without ".weight".
 std::string module_of(std::string_view tensor);

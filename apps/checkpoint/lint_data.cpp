@@ -187,10 +187,13 @@ void check_data(const Checkpoint& c, Report& report, Progress& progress) {
     const Scales scales = look_at_scales(one.parts.scales);
     check_scales(one, scales, ue8m0, report);
     check_codes(one, scales, count_codes(one.parts, progress), report);
+    one.parts.codes.source->forget();
   }
-  for (const narrow::Tensor& t : c.all.tensors)
-    if (!c.parts.contains(t.name) && !is_scale_name(t.name) && t.type.kind == narrow::ElementKind::floating)
-      check_plain(c, t, dtype, report, progress);
+  for (const narrow::Tensor& t : c.all.tensors) {
+    if (c.parts.contains(t.name) || is_scale_name(t.name) || t.type.kind != narrow::ElementKind::floating) continue;
+    check_plain(c, t, dtype, report, progress);
+    t.source->forget();
+  }
 }
 
 }  // namespace app::lint

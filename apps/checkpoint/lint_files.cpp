@@ -48,7 +48,8 @@ std::map<std::string, std::string> weight_map(const Checkpoint& c, Report& repor
 void add_file(Checkpoint& c, const std::string& path, const std::string& name, Report& report, std::uint64_t& bytes) {
   try {
     const bool is_gguf = name.ends_with(".gguf");
-    narrow::TensorFile file = is_gguf ? narrow::open_tensor_file(path) : narrow::read_safetensors(narrow::MappedFile::open(path));
+    narrow::TensorFile file =
+        is_gguf ? narrow::open_tensor_file(path) : narrow::read_safetensors(narrow::MappedFile::open(path));
     for (const narrow::Unreadable& t : file.unreadable) report.add("unread-type", name, t.name, t.why);
     for (auto& entry : file.metadata) c.all.metadata.push_back(std::move(entry));
     for (narrow::Tensor& t : file.tensors) {
@@ -101,7 +102,8 @@ Checkpoint read_checkpoint(const std::string& path, Report& report) {
   std::vector<std::string> files;
   if (c.is_folder) {
     for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
-      if (it->path().extension() == ".safetensors" || it->path().extension() == ".gguf") files.push_back(it->path().filename().string());
+      if (it->path().extension() == ".safetensors" || it->path().extension() == ".gguf")
+        files.push_back(it->path().filename().string());
     if (error) throw narrow::Error(narrow::quote(path) + ": cannot read the folder: " + error.message());
     c.index = read_json_file(c, model_index_name, "bad-index", report);
   } else {

@@ -88,22 +88,15 @@ float one_number(const narrow::Tensor& t) {
 void check_siblings(const Checkpoint& c, Report& report) {
   std::map<std::string, const Quantised*> by_name;
   for (const Quantised& q : c.quantised) by_name.emplace(q.parts.name, &q);
-  const std::vector<std::vector<std::string_view>> fused = {
-      {"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"w1", "w3"}};
   for (const auto& [name, q] : by_name) {
-    if (!q->parts.scale2) continue;
-    const std::string module = module_of(name);
-    const std::string_view word = last_word(module);
-    for (const auto& group : fused) {
-      if (word != group[0]) continue;
-      for (std::size_t i = 1; i < group.size(); ++i) {
-        const std::string other = module.substr(0, module.size() - word.size()) + std::string(group[i]) + ".weight";
-        const auto found = by_name.find(other);
-        if (found == by_name.end() || !found->second->parts.scale2) continue;
-        if (one_number(*q->parts.scale2) != one_number(*found->second->parts.scale2))
-          report.add("fused-siblings-differ", q->file, other,
-                     "has another factor than " + narrow::quote(name) + "; loaders that join them take one for both");
-      }
+    const std::vector<std::string> group = fused_with(name);
+    if (!q->parts.scale2 || group[0] != name) continue;
+    for (std::size_t i = 1; i < group.size(); ++i) {
+      const auto found = by_name.find(group[i]);
+      if (found == by_name.end() || !found->second->parts.scale2) continue;
+      if (one_number(*q->parts.scale2) != one_number(*found->second->parts.scale2))
+        report.add("fused-siblings-differ", found->second->file, group[i],
+                   "has another factor than " + narrow::quote(name) + "; loaders that join them take one for both");
     }
   }
 }
@@ -121,6 +114,22 @@ void check_blocks(const Checkpoint& c, Report& report) {
 }
 
 }  // namespace
+
+std::vector<std::string> fused_with(const std::string& tensor) {
+  static const std::vector<std::vector<std::string_view>> groups = {
+      {"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"w1", "w3"}};
+  const std::string module = module_of(tensor);
+  const std::string_view word = last_word(module);
+  for (const auto& group : groups)
+    if (std::find(group.begin(), group.end(), word) != group.end()) {
+      std::vector<std::string> names;
+      for (const std::string_view other : group)
+        names.push_back(module.substr(0, module.size() - word.size()) + std::string(other) +
+                        tensor.substr(module.size()));
+      return names;
+    }
+  return {tensor};
+}
 
 bool is_scale_name(std::string_view name) {
   return std::any_of(pairs().begin(), pairs().end(), [&](const Pair& pair) { return name.ends_with(pair.scale); }) ||

@@ -1,5 +1,7 @@
 #include "checkpoint/model.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -108,6 +110,7 @@ using Index = std::map<std::string, std::string>;  // tensor to shard
 void convert_shard(const Model& from, const Shard& shard, const std::string& to, const Conversion& how,
                    Progress& progress, Index& index, std::uint64_t& total, ConvertedModel& result) {
   std::vector<Converted> tensors;
+  std::vector<const narrow::ByteSource*> sources;
   std::vector<narrow::TensorHeader> headers;
   std::vector<std::pair<std::string, std::string>> metadata;
   for (const auto& entry : shard.metadata)
@@ -116,6 +119,7 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
     const narrow::Tensor* tensor = from.tensor_at(name);
     if (tensor == nullptr) continue;  // a part, which goes where its codes go
     tensors.push_back(how.convert(*tensor));
+    sources.push_back(tensor->source.get());
     ++(tensors.back().is_changed ? result.changed : result.kept);
     for (const auto& entry : tensors.back().metadata) metadata.push_back(entry);
     if (!tensors.back().is_changed)  // what the file says of narrow's own blocks stays true of those that stay
@@ -129,9 +133,16 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
     }
   }
   narrow::TensorWriter writer(to, headers, metadata);
-  for (const Converted& c : tensors)
-    c.write([&](std::span<const std::byte> bytes) { writer.write(bytes); },
-            [&](std::uint64_t done) { progress.add(done); });
+  constexpr std::uint64_t most_in_memory = std::uint64_t{1} << 28;  // of files that are mapped
+  std::uint64_t since = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].write([&](std::span<const std::byte> bytes) { writer.write(bytes); },
+                     [&](std::uint64_t done) {
+                       progress.add(done);
+                       if ((since += done) < most_in_memory) return;
+                       since = 0;
+                       sources[i]->forget();
+                     });
   writer.finish();
 }
 
@@ -196,6 +207,11 @@ void write_index(const Model& from, const std::string& to, const Index& index, s
 }  // namespace
 
 ConvertedModel convert_model(const Model& from, const std::string& to, const Conversion& how) {
+#ifdef __GLIBC__
+  // Buffers of a piece come and go: without this the system takes their pages and gives them again each time.
+  mallopt(M_MMAP_THRESHOLD, 1 << 26);
+  mallopt(M_TRIM_THRESHOLD, 1 << 28);
+#endif
   std::error_code error;
   if (from.is_folder) {
     make_folder(to);

@@ -1,5 +1,7 @@
 // narrow quantize: the linear weights of a model to a block format, in the layout that another tool reads.
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 
 #include "checkpoint/lint.hpp"
@@ -76,10 +78,37 @@ bool is_linear_weight(const narrow::Tensor& t) {
          (t.name.ends_with("weight") || t.name.find("experts") != std::string::npos);
 }
 
+// The largest magnitude of a tensor, or of all that loaders join with it, because they take one factor for all.
+class Amaxes {
+ public:
+  Amaxes(const Model& model, const narrow::BlockFormat& format) : model_(model), format_(format) {}
+
+  std::optional<float> of(const std::string& name, const narrow::BytesDone& done) {
+    if (!format_.has_tensor_scale()) return {};
+    const std::vector<std::string> group = lint::fused_with(name);
+    const auto known = known_.find(group[0]);
+    if (known != known_.end()) return known->second;
+    float most = 0;
+    for (const std::string& other : group)
+      for (const narrow::TensorFile& file : model_.files)
+        if (const narrow::Tensor* t = file.find(other); t != nullptr && t->type.has_format()) {
+          const float amax = narrow::tensor_amax(*t, format_, done);
+          most = std::isnan(amax) || std::isnan(most) ? NAN : std::max(most, amax);
+        }
+    return known_[group[0]] = most;
+  }
+
+ private:
+  const Model& model_;
+  const narrow::BlockFormat format_;
+  std::map<std::string, float> known_;
+};
+
 struct Plan {
   const narrow::Layout& layout;
   Target to;
-  std::optional<NamePattern> keep, only;
+  Amaxes amaxes;
+  std::optional<NamePattern> keep = {}, only = {};
   std::uint64_t lost_blocks = 0, weights = 0, weight_bytes = 0;
   std::vector<std::string> kept_modules = {}, unfit = {};  // unfit: wanted, and why they have no place in the layout
 
@@ -107,9 +136,11 @@ Converted quantised(const narrow::Tensor& t, Plan& plan) {
   }
   c.write = [t, &plan, form, shape = t.shape, has_shape = c.headers[0].type.name == "I32"](
                 const auto& write, const narrow::BytesDone& done) {
+    narrow::QuantisedForm shared = form;
+    shared.amax = plan.amaxes.of(t.name, done);
     plan.lost_blocks += narrow::quantise_tensor(
         t, plan.to.format, narrow::CastResult::codes,
-        [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); }, {0, 0, done}, form);
+        [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); }, {0, 0, done}, shared);
     if (has_shape) write(std::as_bytes(std::span(shape)));
   };
   return c;
@@ -158,6 +189,10 @@ std::string summary(const Plan& plan, const ConvertedModel& m, const std::string
   for (std::size_t i = 0; i < plan.unfit.size() && i < most; ++i) text += "kept: " + printable(plan.unfit[i]) + "\n";
   if (plan.unfit.size() > most)
     text += "kept: " + std::to_string(plan.unfit.size() - most) + " more that have no place in the layout\n";
+  if (plan.layout.name == "modelopt" && plan.to.format.block_rows == 0)
+    text +=
+        "note: loaders of ModelOpt's FP8 want an input_scale of each layer, too, which weights do not tell; fp8_row "
+        "needs none\n";
   if (plan.lost_blocks != 0)
     text += "note: " + std::to_string(plan.lost_blocks) + (plan.lost_blocks == 1 ? " block has" : " blocks have") +
             " no finite scale (Inf or NaN in the data): no value of them is finite any more\n";
@@ -188,10 +223,11 @@ int run(const Options& options) {
   if (!options.layout) throw narrow::Error("quantize: no layout; give one: --layout compressed-tensors");
   if (!options.to) throw narrow::Error("quantize: no format; give one: --to nvfp4");
   const narrow::Layout& layout = choose_layout(*options.layout);
-  Plan plan{layout, choose_format(layout, *options.to, options.rule), {}, {}};
+  const Target to = choose_format(layout, *options.to, options.rule);
+  const Model model = open_model(options.files[0], "quantize");
+  Plan plan{layout, to, Amaxes(model, to.format)};
   if (options.keep) plan.keep.emplace(*options.keep);
   if (options.tensors) plan.only.emplace(*options.tensors);
-  const Model model = open_model(options.files[0], "quantize");
   bool any = false;
   for (const narrow::TensorFile& file : model.files)
     any = any ||

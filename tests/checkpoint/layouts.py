@@ -147,8 +147,9 @@ def load_safetensors(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        array = np.frombuffer(data[8 + size + begin : 8 + size + end], STORED[entry["dtype"]])
-        tensors[name] = Tensor(entry["dtype"], array.reshape(entry["shape"]))
+        array = np.frombuffer(data[8 + size + begin : 8 + size + end], STORED.get(entry["dtype"], "u1"))
+        shape = entry["shape"] if entry["dtype"] in STORED else array.shape  # F4: packed bytes
+        tensors[name] = Tensor(entry["dtype"], array.reshape(shape))
     return tensors
 
 

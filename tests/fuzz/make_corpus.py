@@ -33,6 +33,50 @@ def safetensors(entries, metadata=None):
     return text, ramp(at)
 
 
+STATE = json.dumps({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [2, 64], "nested_blocksize": 256,
+                    "nested_dtype": "float32", "nested_offset": 0.5})
+W, GROUP = "m.weight", lambda **words: {"config_groups": {"group_0": {"weights": words}}}
+LAYOUTS = {  # quantization_config, and the parts of one weight
+    "deepseek": ({"quant_method": "fp8", "weight_block_size": [2, 2]},
+                 {W: ("F8_E4M3", [3, 5]), W + "_scale_inv": ("F32", [2, 3])}),
+    "fp4_experts": ({}, {W: ("I8", [2, 16]), "m.scale": ("F8_E8M0", [2, 1])}),
+    "ct_nvfp4": ({}, {W + "_packed": ("U8", [2, 8]), W + "_scale": ("F8_E4M3", [2, 1]), W + "_global_scale": ("F32", [1])}),
+    "ct_mxfp8": ({}, {W: ("F8_E4M3", [2, 32]), W + "_scale": ("U8", [2, 1]), "m.input_scale": ("F32", [1])}),
+    "ct_block": (GROUP(strategy="block", block_structure=[2, 2]), {W: ("F8_E4M3", [3, 5]), W + "_scale": ("BF16", [2, 3])}),
+    "ct_int8": ({}, {W: ("I8", [2, 3]), W + "_scale": ("BF16", [2, 1]), W + "_zero_point": ("I8", [2, 1])}),
+    "ct_int4": (GROUP(num_bits=4, strategy="group", group_size=4),
+                {W + "_packed": ("I32", [2, 1]), W + "_scale": ("F32", [2, 2]), W + "_shape": ("I64", [2]),
+                 W + "_zero_point": ("I32", [1, 2])}),
+    "modelopt": ({"quant_method": "modelopt"}, {W: ("U8", [2, 8]), W + "_scale": ("F8_E4M3", [2, 1]), W + "_scale_2": ("F32", [])}),
+    "mxfp4": ({}, {"m_blocks": ("U8", [2, 1, 16]), "m_scales": ("U8", [2, 1])}),
+    "nf4": ({}, {W: ("U8", [64, 1]), W + ".absmax": ("U8", [2]), W + ".quant_map": ("F32", [16]),
+                 W + ".nested_absmax": ("F32", [1]), W + ".nested_quant_map": ("F32", [256]),
+                 W + ".quant_state.bitsandbytes__nf4": ("U8", [len(STATE)])}),
+    "bnb_int8": ({}, {W: ("I8", [2, 3]), "m.SCB": ("F32", [2])}),
+}
+
+
+def layout(config, entries):
+    text, data = safetensors(entries)
+    data = bytearray(data)
+    for name, fixed in ((W + "_shape", struct.pack("<QQ", 2, 8)), (W + ".quant_state.bitsandbytes__nf4", STATE.encode())):
+        if name in entries:
+            begin = json.loads(text)[name]["data_offsets"][0]
+            data[begin : begin + len(fixed)] = fixed
+    return json.dumps(config).encode() + b"\n" + text + b"\0" + bytes(data)
+
+
+def gguf(types):
+    """One row of 32 values of each type: (number, bytes of its block)."""
+    word = lambda text: struct.pack("<Q", len(text)) + text
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(types), 3)
+    head += word(b"general.alignment") + struct.pack("<II", 4, 32) + word(b"a") + struct.pack("<I", 8) + word(b"text")
+    head += word(b"list") + struct.pack("<IIQ", 9, 5, 2) + ramp(8)
+    for i, (number, _) in enumerate(types):
+        head += word(b"t%d" % i) + struct.pack("<IQQIQ", 2, 32, 1, number, 128 * i)
+    return head + bytes(-len(head) % 32) + b"".join(ramp(size) + bytes(128 - size) for _, size in types)
+
+
 def npy(descr, shape, data, fortran=False, version=1):
     text = repr({"descr": descr, "fortran_order": fortran, "shape": shape}).encode() + b"\n"
     return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data
@@ -118,6 +162,9 @@ def texts(folder):
     watched_run = [json.dumps(run), 2 * (json.dumps(watched) + "\n") + '{"step"', json.dumps(step) + "\n",
                    '{"step": 0, "loss": "nan"}\n']
     lines = lambda fields: "".join(f"# {key} {value}\n" for key, value in fields.items())
+    for name, (config, entries) in LAYOUTS.items():
+        put(folder, "layout", name, layout(config, entries))
+    put(folder, "gguf", "blocks", gguf([(0, 128), (1, 64), (30, 64), (8, 34), (2, 18), (3, 20), (6, 22), (7, 24), (20, 18), (39, 17), (12, 0)]))
     for kind, seeds in {
         "recipe": {"own": json.dumps(recipe), "deepspeed": json.dumps(deepspeed), "nothing": "{}",
                    "fsdp": "fsdp:param_dtype=bfloat16,reduce_dtype=float32,keep_low_precision_grads=True",

@@ -101,6 +101,8 @@ class BlockEncoder {
       case ScaleRule::torchao_rceil: return e8m0_scales<ScaleRule::torchao_rceil>(amaxes, n, stored, encode);
       case ScaleRule::te_nvfp4: return nvfp4_te_scales(amaxes, n, stored, encode);
       case ScaleRule::torchao_nvfp4: return nvfp4_torchao_scales(amaxes, n, stored, encode);
+      case ScaleRule::ct_nvfp4: return nvfp4_ct_scales(amaxes, n, stored, encode);
+      case ScaleRule::modelopt_nvfp4: return nvfp4_modelopt_scales(amaxes, n, stored, encode);
       default: break;
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -211,6 +213,26 @@ class BlockEncoder {
     }
     scale_kernel_(encode, stored, 0, n, scale_job_);
     for (std::size_t i = 0; i < n; ++i) encode[i] = factor / stored[i];
+  }
+
+  // As nvfp4_ct and nvfp4_modelopt.
+  void nvfp4_ct_scales(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    const float factor = tensor().encode;
+    for (std::size_t i = 0; i < n; ++i) encode[i] = factor * (amaxes[i] / 6.0f);
+    scale_kernel_(encode, stored, 0, n, scale_job_);
+    for (std::size_t i = 0; i < n; ++i) {
+      stored[i] = stored[i] == 0 ? 0.125f : stored[i];
+      encode[i] = stored[i] / factor;
+    }
+  }
+  void nvfp4_modelopt_scales(const float* amaxes, std::size_t n, float* stored, float* encode) const noexcept {
+    const float whole = tensor().stored, divisor = 6.0f * whole;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float quotient = amaxes[i] / divisor, wanted = quotient == 0 ? 1.0f : quotient;
+      encode[i] = wanted < 0x1p-9f ? 0x1p-9f : wanted > 448.0f ? 448.0f : wanted;
+    }
+    scale_kernel_(encode, stored, 0, n, scale_job_);
+    for (std::size_t i = 0; i < n; ++i) encode[i] = stored[i] * whole;
   }
 
   BlockScaling scaling_;

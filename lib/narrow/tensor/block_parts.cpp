@@ -70,14 +70,12 @@ std::vector<std::string> siblings_of(const std::string& codes) {
   return names;
 }
 
-}  // namespace
-
-void join_blocks(TensorFile& file) {
+void join_all(TensorFile& file, std::optional<nlohmann::json> config) {
   std::vector<std::pair<std::size_t, Tensor>> wholes;
   std::vector<bool> broken(file.tensors.size());
   std::unordered_set<std::string> taken;
   {
-    const CheckpointParts parts(file);
+    const CheckpointParts parts(file, std::move(config));
     for (std::size_t i = 0; i < file.tensors.size(); ++i) {
       const Tensor& codes = file.tensors[i];
       try {
@@ -107,5 +105,10 @@ void join_blocks(TensorFile& file) {
     if (!broken[i]) (taken.contains(file.tensors[i].name) ? file.parts : kept).push_back(std::move(file.tensors[i]));
   file.tensors = std::move(kept);
 }
+
+}  // namespace
+
+void join_blocks(TensorFile& file) { join_all(file, {}); }
+void join_blocks(TensorFile& file, nlohmann::json config) { join_all(file, std::move(config)); }
 
 }  // namespace narrow

@@ -106,6 +106,10 @@ class CodeWriter {
 
 }  // namespace
 
+float tensor_amax(const Tensor& tensor, const BlockFormat& f, const BytesDone& done) {
+  return amax_for(tensor, f, 1, done, nullptr);
+}
+
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& f, double scale,
                                               const BytesDone& done, bool with_fates, PieceLog* log) {
   const auto factor = static_cast<float>(scale);
@@ -146,7 +150,7 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
 
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteAt& write,
                               const TensorPass& pass, const QuantisedForm& form) {
-  const float amax = amax_for(tensor, f, 1, pass.done, pass.log);
+  const float amax = form.amax ? *form.amax : amax_for(tensor, f, 1, pass.done, pass.log);
   const float factor = form.factor_is_divisor ? tensor_scale(amax, f).stored : file_factor(tensor_scale(amax, f), f);
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;

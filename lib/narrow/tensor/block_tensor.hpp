@@ -77,11 +77,14 @@ BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockF
 // Returns how many blocks have no finite scale: whatever they hold decodes to NaN or Inf.
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result,
                               const WriteBytes& write, const BytesDone& done);
+// The largest magnitude of a tensor as the rule of a format takes it.
+float tensor_amax(const Tensor& tensor, const BlockFormat& format, const BytesDone& done);
 // Where another layout wants the codes and the factor otherwise.
 struct QuantisedForm {
   int code_bits = 0;               // 0: those of the type in block_headers
   unsigned flipped = 0;            // bits of each byte of codes: integers above 2^(b-1) instead of two's complement
   bool factor_is_divisor = false;  // of NVFP4
+  std::optional<float> amax = {};  // to be taken for the tensor's own, where several share a factor
 };
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteAt& write,
                               const TensorPass& pass, const QuantisedForm& form = {});

@@ -43,7 +43,10 @@ class Dequantised : public ByteSource {
     std::call_once(once_, [&] { read_second(); });
     const std::uint64_t first = offset / 4, skip = offset % 4;
     const auto count = static_cast<std::size_t>((skip + out.size() + 3) / 4);
+    const bool in_place =
+        skip == 0 && out.size() % 4 == 0 && reinterpret_cast<std::uintptr_t>(out.data()) % alignof(float) == 0;
     parallel_parts(count, detail::part_size, 0, [&](std::size_t begin, std::size_t end) {
+      if (in_place) return decode_values(first + begin, {reinterpret_cast<float*>(out.data()) + begin, end - begin});
       std::vector<float> values(end - begin);
       decode_values(first + begin, values);
       const std::size_t from = begin == 0 ? skip : 0, at = 4 * begin + from - skip;
@@ -53,6 +56,9 @@ class Dequantised : public ByteSource {
   }
   void check() const override {
     for (const Tensor& part : parts_->stored) part.source->check();
+  }
+  void forget() const override {
+    for (const Tensor& part : parts_->stored) part.source->forget();
   }
 
  private:

@@ -118,22 +118,6 @@ class Blocks : public ByteSource {
   const BlockType& type_;
 };
 
-// Bytes of the file from a place on, as they are.
-class Range : public ByteSource {
- public:
-  Range(std::shared_ptr<const MappedFile> file, std::uint64_t begin, std::uint64_t size)
-      : file_(std::move(file)), begin_(begin), size_(size) {}
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > size_ || out.size() > size_ - offset) throw Error("read beyond the end of a tensor");
-    file_->read(begin_ + offset, out);
-  }
-  void check() const override { file_->check(); }
-
- private:
-  std::shared_ptr<const MappedFile> file_;
-  std::uint64_t begin_, size_;
-};
-
 // Numbers and words, one after the other; every length is checked against what is left of the file.
 class Reader {
  public:
@@ -264,7 +248,7 @@ Tensor make(const std::shared_ptr<const MappedFile>& file, const Entry& e, std::
                 std::to_string(file->size() - data) + " bytes; the file was cut");
   Tensor tensor;
   tensor.name = e.name, tensor.type = type, tensor.shape = e.shape;
-  const auto range = std::make_shared<Range>(file, data + e.offset, bytes);
+  const auto range = slice(file, data + e.offset, bytes);
   tensor.source = range;
   if (blocks == nullptr) return tensor;
   tensor.source = std::make_shared<Blocks>(file, data + e.offset, size.elements, *blocks);

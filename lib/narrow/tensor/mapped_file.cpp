@@ -78,6 +78,7 @@ class Slice : public ByteSource {
   }
   std::span<const std::byte> mapped() const override { return bytes_; }
   void check() const override { file_->check(); }
+  void forget() const override { file_->forget(); }
 
  private:
   std::shared_ptr<const MappedFile> file_;

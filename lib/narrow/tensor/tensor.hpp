@@ -28,6 +28,8 @@ class ByteSource {
   // Throws Error when bytes that were there at the beginning are gone (a mapped file that somebody cut). Reading them
   // would end the process; asked before each piece, so that only a cut in the middle of a piece is still fatal.
   virtual void check() const {}
+  // What was read need not stay in memory.
+  virtual void forget() const {}
 };
 
 // What a tensor is, without its bytes.

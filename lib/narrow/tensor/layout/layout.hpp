@@ -23,7 +23,7 @@ class MissingPart : public Error {
 // What lies in a checkpoint, by name, and what the configuration beside it says of its quantisation.
 class CheckpointParts {
  public:
-  explicit CheckpointParts(const TensorFile& file);
+  explicit CheckpointParts(const TensorFile& file, std::optional<nlohmann::json> config = {});
 
   const TensorFile& file() const { return file_; }
   const Tensor* find(const std::string& name) const;                                // nullptr when there is none
@@ -42,6 +42,9 @@ class CheckpointParts {
 // quantization_config of the config.json in a folder ("" is the present one, else with its slash); {} where there is
 // none.
 nlohmann::json read_quantization_config(const std::string& folder);
+
+// join_blocks of block_tensor.hpp, with a quantization_config instead of that in the folder of the file.
+void join_blocks(TensorFile& file, nlohmann::json config);
 
 struct Layout {
   std::string_view name;

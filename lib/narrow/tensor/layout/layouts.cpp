@@ -24,7 +24,8 @@ const Layout* find_layout(std::string_view name) {
   return nullptr;
 }
 
-CheckpointParts::CheckpointParts(const TensorFile& file) : file_(file) {
+CheckpointParts::CheckpointParts(const TensorFile& file, std::optional<nlohmann::json> config)
+    : file_(file), config_(std::move(config)) {
   index_.reserve(file.tensors.size());
   for (std::size_t i = 0; i < file.tensors.size(); ++i) index_.emplace(file.tensors[i].name, i);
   for (const auto& [key, value] : file.metadata)

@@ -44,7 +44,7 @@ constexpr std::string_view formats[] = {"fp8_tensor_e4m3:ct_fp8", "fp8_row_e4m3:
                                         "nvfp4:modelopt_nvfp4", "mxfp8_e4m3:torchao_rceil"};
 
 std::string_view algorithm(const BlockFormat& f) {
-  if (f.has_tensor_scale()) return "NVFP4";
+  if (f.has_tensor_scale()) return "W4A16_NVFP4";  // of the weights alone: scales of activations come from data
   if (f.scale == "e8m0"_fmt) return "MXFP8";
   return f.block_rows == 0 ? "FP8" : f.block_cols == 0 ? "FP8_PER_CHANNEL_PER_TOKEN" : "FP8_PB_WO";
 }
@@ -72,11 +72,17 @@ nlohmann::ordered_json config(const BlockFormat& f, const std::vector<std::strin
   const bool fp4 = f.has_tensor_scale();
   nlohmann::ordered_json weights = {{"dynamic", false}, {"num_bits", fp4 ? 4 : 8}, {"type", "float"}};
   if (fp4) weights["group_size"] = 16;
-  return {{"config_groups", {{"group_0", {{"weights", weights}, {"targets", {"Linear"}}}}}},
-          {"ignore", kept},
-          {"quant_algo", algorithm(f)},
-          {"producer", {{"name", "narrow"}, {"version", "1"}}},
-          {"quant_method", "modelopt"}};
+  nlohmann::ordered_json config;
+  nlohmann::ordered_json group;
+  if (!fp4) group["input_activations"] = weights;
+  group["weights"] = weights;
+  group["targets"] = {"Linear"};
+  if (fp4 || f.block_rows == 0) config["config_groups"] = {{"group_0", group}};
+  config["ignore"] = kept;
+  config["quant_algo"] = algorithm(f);
+  config["producer"] = {{"name", "narrow"}, {"version", "1"}};
+  config["quant_method"] = "modelopt";
+  return config;
 }
 
 }  // namespace of_modelopt

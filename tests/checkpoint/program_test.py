@@ -1,0 +1,152 @@
+"""The program against checkpoints: program_test.py NARROW. Needs numpy alone; packages_test.py asks the packages."""
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+import broken
+import layouts
+import samples
+
+PROGRAM = sys.argv[1]
+LARGEST_MEMORY = 700  # MiB, for any size of model: 256 of mapped files, buffers of pieces, the program
+
+
+def narrow(*words, status=0):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    if done.returncode != status:
+        raise AssertionError(f"narrow {' '.join(map(str, words))}: status {done.returncode}\n{done.stderr or done.stdout}")
+    return done.stdout
+
+
+def bits(x):
+    return np.ascontiguousarray(x, np.float32).view(np.uint32)
+
+
+class Checkpoints(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        cls.out = Path(cls.place.name)
+        cls.samples = cls.out / "samples"
+        samples.main(cls.samples)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.place.cleanup()
+
+    def test_values_of_every_layout_are_the_exact_product_rounded_once(self):
+        compared = 0
+        for name in samples.SAMPLES:
+            with self.subTest(name):
+                source = self.samples / name / ("model.gguf" if name == "gguf" else "")
+                back = self.out / (f"{name}.safetensors" if name == "gguf" else f"{name}-back")
+                narrow("dequantize", source, back)
+                files = [back] if name == "gguf" else sorted(back.glob("*.safetensors"))
+                got = {n: layouts.number(t) for f in files for n, t in layouts.load_safetensors(f).items()}
+                want = layouts.read(source)
+                self.assertEqual(set(got), set(want))
+                for tensor, x in want.items():
+                    self.assertEqual(got[tensor].shape, x.shape, tensor)
+                    self.assertTrue((bits(got[tensor]) == bits(x)).all(), tensor)
+                    compared += x.size
+        print(f"compared {compared} values")
+
+    def test_every_command_sees_one_tensor_with_its_values(self):
+        for name in ("deepseek", "ct-nvfp4", "bnb-nf4-double", "ct-int4-group-asym", "mxfp4"):
+            with self.subTest(name):
+                folder, want = self.samples / name, layouts.read(self.samples / name)
+                rows = {r["tensor"]: r for r in json.loads(narrow("stats", folder, "--formats", "fp16", "--json"))["rows"]}
+                told = {t["name"]: t for t in json.loads(narrow("inspect", folder, "--json"))["tensors"]}
+                for tensor in layouts.codes(folder):
+                    self.assertEqual(np.float32(rows[tensor]["amax"]), np.abs(want[tensor]).max(), tensor)
+                    self.assertEqual(tuple(told[tensor]["shape"]), want[tensor].shape)
+                    self.assertLess(told[tensor]["bits_per_weight"], 9)
+
+    def test_codes_are_those_of_the_rule_in_every_layout(self):
+        """What quantize writes for another tool, against narrow's own layout of the same format and rule."""
+        cases = [("deepseek", "fp8_128x128:te_block_fp32"), ("compressed-tensors", "nvfp4:ct_nvfp4"), ("compressed-tensors", "mxfp4:ct_mx"),
+                 ("compressed-tensors", "mxfp8:ct_mx"), ("compressed-tensors", "fp8_row:ct_fp8"), ("compressed-tensors", "int8_row:ct_int"),
+                 ("compressed-tensors", "int4_1x32:ct_int"), ("compressed-tensors", "int4_1x128:ct_int"), ("modelopt", "nvfp4:modelopt_nvfp4"),
+                 ("modelopt", "fp8_tensor:ct_fp8"), ("modelopt", "fp8_128x128:ct_fp8"), ("modelopt", "mxfp8:torchao_rceil"), ("mxfp4", "mxfp4:ocp_floor")]
+        for layout, to in cases:
+            with self.subTest(f"{layout} {to}"):
+                made, own = self.out / f"made-{layout}-{to}", self.out / f"own-{layout}-{to}"
+                narrow("quantize", self.samples / "plain", made, "--layout", layout, "--to", to)
+                narrow("quantize", self.samples / "plain", own, "--layout", "narrow", "--to", to)
+                stored = {n: t for f in own.glob("*.safetensors") for n, t in layouts.load_safetensors(f).items()}
+                coded = layouts.codes(made)
+                self.assertGreater(len(coded), 10)
+                for name, c in coded.items():
+                    raw = np.ascontiguousarray(stored[name].array).view(np.uint8).ravel()
+                    if stored[name].dtype == "F4":
+                        raw = np.stack([raw & 15, raw >> 4], -1).ravel()
+                    values = c.codes.astype(np.uint8).ravel()
+                    if to.startswith("int4"):  # stored as u = q + 8 there, two's complement here
+                        raw = (raw ^ 8) & 15
+                    self.assertTrue((values == raw).all(), name)
+                self.assertIn("nothing found", narrow("lint", made))
+
+    def test_lint_finds_what_is_planted_and_nothing_in_clean_models(self):
+        folder = self.out / "broken"
+        broken.main(folder)
+        expected = json.loads((folder / "expected.json").read_text())
+        self.assertGreaterEqual(len({rule for rule in expected.values() if rule}), 26)
+        rules = {r["rule"]: r for r in json.loads(narrow("lint", "--rules", "--json"))}
+        for model, rule in expected.items():
+            with self.subTest(model):
+                done = subprocess.run([PROGRAM, "lint", folder / model, "--json"], capture_output=True, text=True)
+                found = [f["rule"] for f in json.loads(done.stdout)["findings"]]
+                if rule is None:
+                    self.assertEqual((found, done.returncode), ([], 0))
+                    continue
+                self.assertIn(rule, found)
+                self.assertEqual(done.returncode, int(any(rules[r]["exit"] for r in found)))
+                silent = json.loads(subprocess.run([PROGRAM, "lint", folder / model, "--json", "--ignore", rule], capture_output=True, text=True).stdout)
+                self.assertNotIn(rule, [f["rule"] for f in silent["findings"]])
+                shown = subprocess.run([PROGRAM, "lint", folder / model, "--format", "github"], capture_output=True, text=True).stdout
+                self.assertRegex(shown, rf"::(error|warning|notice) file=.*,title=narrow lint {rule}::")
+
+    def test_bad_requests_end_with_status_2_and_one_line(self):
+        plain = self.samples / "plain"
+        for words in (["quantize", plain, self.out / "x"], ["quantize", plain, self.out / "x", "--layout", "nosuch", "--to", "nvfp4"],
+                      ["quantize", plain, self.out / "x", "--layout", "deepseek", "--to", "nvfp4"], ["quantize", plain, plain, "--layout", "deepseek", "--to", "fp8_128x128"],
+                      ["dequantize", plain, self.out / "x", "--to", "e4m3"], ["dequantize", self.out / "nosuch", self.out / "x"], ["lint"],
+                      ["lint", self.out / "nosuch"], ["lint", plain, "--ignore", "nosuch"], ["lint", plain, "--format", "nosuch"]):
+            done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertEqual(done.stderr.strip().count("\n"), 0, done.stderr)
+
+    def test_memory_does_not_grow_with_the_model(self):
+        folder = self.out / "large"
+        folder.mkdir()
+        block = np.random.default_rng(1).standard_normal(1 << 23, np.float32).view(np.uint32) >> 16
+        block = block.astype("<u2").tobytes()  # 16 MiB
+        names = [f"model.layers.{i}.mlp.down_proj.weight" for i in range(8)]
+        size = 6 * len(block)
+        header = {n: {"dtype": "BF16", "shape": [12 * 1024, 4096], "data_offsets": [i * size, (i + 1) * size]} for i, n in enumerate(names)}
+        text = json.dumps(header).encode()
+        with open(folder / "model.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _ in range(6 * len(names)):
+                file.write(block)
+        for words in (["quantize", folder, self.out / "large-q", "--layout", "compressed-tensors", "--to", "nvfp4"],
+                      ["lint", self.out / "large-q"], ["dequantize", self.out / "large-q", self.out / "large-d", "--to", "bf16"]):
+            child = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0, words)
+            self.assertLess(usage.ru_maxrss / 1024, LARGEST_MEMORY, words)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
