@@ -52,6 +52,20 @@ TEST_CASE("apps: formats lists every row with its limits") {
   CHECK(find(rows, "int8")["lowest"] == -128.0);
 }
 
+TEST_CASE("apps: formats --p3109 lists the 8-bit formats of the draft and the table stays as it is") {
+  const Json rows = narrow_json({"formats", "--p3109"});
+  REQUIRE(rows.size() == 30);
+  for (const Json& row : rows) {
+    CHECK(row["bits"] == 8);
+    CHECK(row["source"] == "IEEE P3109 draft 4.0");
+  }
+  CHECK(find(rows, "binary8p3se")["max"] == 49152.0);
+  CHECK(find(rows, "binary8p3se")["has_inf"] == true);
+  CHECK(find(rows, "binary8p8uf")["has_sign"] == false);
+  for (const Json& row : narrow_json({"formats"})) CHECK(row["name"].get<std::string>().find("binary") != 0);
+  CHECK(narrow_json({"formats", "--p3109", "fp16"}).size() == 31);
+}
+
 TEST_CASE("apps: formats takes names and aliases and any eXmY") {
   const Json rows = narrow_json({"formats", "half", "E5M10", "e5m3fn", "e3m0f"});
   REQUIRE(rows.size() == 4);
