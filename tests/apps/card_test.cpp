@@ -104,8 +104,8 @@ TEST_CASE("apps: cards of several formats stand in one file after an overview") 
   const std::string file = folder.file("all.html");
   CHECK(test::narrow({"formats", "--card", "-o", file}).status == 0);
   const std::string page = test::read_file(file);
-  CHECK(count_of(page, "<section class=\"page\"") == 17);
-  CHECK(count_of(page, "<section class=\"card\"") == 17);
+  CHECK(count_of(page, "<section class=\"page\"") == 20);
+  CHECK(count_of(page, "<section class=\"card\"") == 20);
 }
 
 // Where chromium is installed: a card fills one printed page and no more.
