@@ -105,7 +105,10 @@ Place place_of(const ExactNumber& x, const Format& f) {
 std::string decision_text(const CastCase& c, const Place& p, bool up) {
   const std::string share = digits_text(p.fraction, 4), to = up ? "away from zero" : "toward zero";
   const std::string chosen = std::to_string(p.kept + (up ? 1 : 0));
-  const bool odd = (p.kept & 1) != 0;
+  const bool odd = (p.kept & 1) != 0, to_odd = c.cast.rounding == Rounding::to_odd;
+  if (c.target.format.ties_to_even_code() && (to_odd || (c.cast.rounding == Rounding::nearest_even && p.tie)))
+    return std::string(to_odd ? "to odd" : "exactly half way between two neighbours") +
+           ": of powers of two the code tells, and that of " + chosen + " is " + (to_odd ? "odd" : "even");
   switch (c.cast.rounding) {
     case Rounding::nearest_even:
       if (p.tie)
@@ -213,12 +216,13 @@ void explain_overflow(Explanation& e, const CastCase& c, const Place& p) {
   const bool negative = c.number.negative && f.has_sign;
   narrow::ExactSum middle;
   middle.add(false, 2 * narrow::U128{p.kept} + 1, p.quantum - 1);
-  e.say("range", "the step after the largest value, " + steps_text(p.kept + 1, p.quantum) + ", has no code" +
-                     (f.has_infinity() || !f.has_nan() ? "" : " of a number (it is NaN)") +
-                     (p.kept % 2 == 0 ? "; rounding to nearest even overflows above the middle, " +
-                                            narrow::binary_text(middle.value(), 24)
-                                      : "; rounding to nearest even overflows from the middle, " +
-                                            narrow::binary_text(middle.value(), 24) + ", on"));
+  e.say("range",
+        "the step after the largest value, " + steps_text(p.kept + 1, p.quantum) + ", has no code" +
+            (f.has_infinity() || !f.has_nan() ? "" : " of a number (it is NaN)") +
+            ((f.ties_to_even_code() ? f.max_magnitude() : p.kept) % 2 == 0
+                 ? "; rounding to nearest even overflows above the middle, " + narrow::binary_text(middle.value(), 24)
+                 : "; rounding to nearest even overflows from the middle, " + narrow::binary_text(middle.value(), 24) +
+                       ", on"));
   const bool special = narrow::is_nan(c.code, f) || narrow::is_inf(c.code, f);
   if (special)
     e.say("decision", (p.tie ? c.text + " is the middle, and of the two the even one has no code: it" : c.text) +

@@ -133,7 +133,7 @@ Request read_request(const DotModel& m, const Options& options) {
     r.scale_b = read_scales("--scale-b", options.scale_b, m, r.b.size());
   } else if (options.scale_a || options.scale_b) {
     throw narrow::Error(std::string(options.scale_a ? "--scale-a" : "--scale-b") + ": " + std::string(m.name.view()) +
-                        " takes no block scales; models that do end in .mxf8f6f4, .mxf4 or .nvf4");
+                        " takes no block scales; models that do end in .mxf8f6f4, .mxf4, .nvf4 or .nvf4.ue8m0");
   }
   r.operands = {codes_of(r.a), codes_of(r.b), r.c.code, codes_of(r.scale_a), codes_of(r.scale_b)};
   return r;

@@ -54,7 +54,8 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 // All codes of all formats of 8 bits and fewer: a table cell is <td><b>VALUE</b><i>CODE</i></td>.
 TEST_CASE("apps: a card of a small format lists every value with its code") {
   const std::regex cell("<td[^>]*><b>([^/]*?(?:</sup>)?)</b><i>([0-9A-F]+)</i></td>");
-  for (const Json& row : narrow_json({"formats", "all", "e3m0f", "e1m2f", "e5m1"})) {
+  for (const Json& row :
+       narrow_json({"formats", "all", "e3m0f", "e1m2f", "e5m1", "binary8p3se", "binary6p2ue", "binary5p1sf"})) {
     if (row["bits"].get<int>() > 8) continue;
     const std::string name = row["name"], page = card_of(name);
     CAPTURE(name);
@@ -64,7 +65,7 @@ TEST_CASE("apps: a card of a small format lists every value with its code") {
       values.push_back(value_of((*it)[1].str()));
     }
     const std::size_t codes = std::size_t{1} << row["bits"].get<int>();
-    const bool halves = row["has_sign"].get<bool>() && name != "int8";
+    const bool halves = row["has_sign"].get<bool>() && row["exponent_bits"] != 0;
     REQUIRE(values.size() == (halves ? codes / 2 : codes));
     words.insert(words.end(), {"--from", name, "--formats", name});
     const Json shown = narrow_json(words);
@@ -87,7 +88,7 @@ TEST_CASE("apps: every format has a card with bits and limits and special codes"
     CHECK(!contains(page, "nan"));
     CHECK(count_of(page, "<section class=\"page\"") == 1);
     CHECK(count_of(page, "class=\"bit\"") == row["bits"].get<std::size_t>());
-    const bool integer = name == "int8";
+    const bool integer = row["exponent_bits"] == 0;
     CHECK(count_of(page, "fill=\"var(--exponent)\"") == (integer ? 0 : row["exponent_bits"].get<std::size_t>()));
     for (const char* part : {"Limits", "Special codes", "prefers-color-scheme: dark", "@media print"})
       CHECK_MESSAGE(contains(page, part), part);
@@ -103,8 +104,8 @@ TEST_CASE("apps: cards of several formats stand in one file after an overview") 
   const std::string file = folder.file("all.html");
   CHECK(test::narrow({"formats", "--card", "-o", file}).status == 0);
   const std::string page = test::read_file(file);
-  CHECK(count_of(page, "<section class=\"page\"") == 17);
-  CHECK(count_of(page, "<section class=\"card\"") == 17);
+  CHECK(count_of(page, "<section class=\"page\"") == 20);
+  CHECK(count_of(page, "<section class=\"card\"") == 20);
 }
 
 // Where chromium is installed: a card fills one printed page and no more.

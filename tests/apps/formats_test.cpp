@@ -20,7 +20,7 @@ Json find(const Json& rows, const std::string& name) {
 
 TEST_CASE("apps: formats lists every row with its limits") {
   const Json rows = narrow_json({"formats"});
-  CHECK(rows.size() == 17);
+  CHECK(rows.size() == 20);
   for (const Json& row : rows)
     for (const char* key : {"name", "bits", "exponent_bits", "mantissa_bits", "bias", "max", "min_normal",
                             "min_subnormal", "epsilon", "has_inf", "has_nan", "source"})
@@ -52,6 +52,20 @@ TEST_CASE("apps: formats lists every row with its limits") {
   CHECK(find(rows, "int8")["lowest"] == -128.0);
 }
 
+TEST_CASE("apps: formats --p3109 lists the 8-bit formats of the draft and the table stays as it is") {
+  const Json rows = narrow_json({"formats", "--p3109"});
+  REQUIRE(rows.size() == 30);
+  for (const Json& row : rows) {
+    CHECK(row["bits"] == 8);
+    CHECK(row["source"] == "IEEE P3109 draft 4.0");
+  }
+  CHECK(find(rows, "binary8p3se")["max"] == 49152.0);
+  CHECK(find(rows, "binary8p3se")["has_inf"] == true);
+  CHECK(find(rows, "binary8p8uf")["has_sign"] == false);
+  for (const Json& row : narrow_json({"formats"})) CHECK(row["name"].get<std::string>().find("binary") != 0);
+  CHECK(narrow_json({"formats", "--p3109", "fp16"}).size() == 31);
+}
+
 TEST_CASE("apps: formats takes names and aliases and any eXmY") {
   const Json rows = narrow_json({"formats", "half", "E5M10", "e5m3fn", "e3m0f"});
   REQUIRE(rows.size() == 4);
@@ -61,7 +75,7 @@ TEST_CASE("apps: formats takes names and aliases and any eXmY") {
   CHECK(rows[2]["has_inf"] == false);
   CHECK(rows[3]["min_subnormal"].is_null());
   CHECK(narrow_json({"formats", "fp16,bf16"}).size() == 2);
-  CHECK(narrow_json({"formats", "all"}).size() == 17);
+  CHECK(narrow_json({"formats", "all"}).size() == 20);
 }
 
 TEST_CASE("apps: formats --devices says where a format is native") {
@@ -90,7 +104,7 @@ TEST_CASE("apps: formats --devices says where a format is native") {
 TEST_CASE("apps: the text table has one line a format and no spaces at line ends") {
   const test::Ran ran = test::narrow({"formats"});
   CHECK(ran.status == 0);
-  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 18);
+  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 21);
   CHECK(!contains(ran.out, " \n"));
   CHECK(contains(ran.out, "OCP OFP8 1.0, 2023"));
   CHECK(contains(test::narrow({"formats", "e4m3", "--markdown"}).out, "| e4m3 | 8 | 4 | 3 | 7 | 448 | 0.015625 |"));

@@ -52,7 +52,7 @@ TEST_CASE("apps: stats gives the promised keys and counts") {
   CHECK(contains(text.out, "left out: 1 tensor"));
   CHECK(text.out.find("fp16") < text.out.find("bf16"));  // worst first
   CHECK(narrow_json({"stats", path}).size() == 4);
-  CHECK(narrow_json({"stats", path, "--formats", "all"}).size() == 17);
+  CHECK(narrow_json({"stats", path, "--formats", "all"}).size() == 20);
 }
 
 TEST_CASE("apps: stats scales before it casts and auto says which power of two") {

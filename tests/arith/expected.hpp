@@ -31,9 +31,11 @@ inline Operand operand(Code code, const Format& f) {
   x.value = oracle::value_of(code, f);
   if (x.value.kind == Kind::nan) {
     if (f.specials == narrow::Specials::inf_and_nan) x.payload = code << (64 - f.mantissa_bits);
-    if (f.specials == narrow::Specials::nan_is_negative_zero) x.value.negative = false;  // one NaN without a sign
+    const bool is_one =
+        f.specials == narrow::Specials::nan_is_negative_zero || f.specials == narrow::Specials::extended;
+    if (is_one) x.value.negative = false;  // one NaN without a sign
   }
-  x.subnormal = x.value.kind == Kind::finite && !f.twos_complement && !x.value.magnitude.is_zero() &&
+  x.subnormal = x.value.kind == Kind::finite && f.exponent_bits != 0 && !x.value.magnitude.is_zero() &&
                 x.value.magnitude < oracle::power_of_two(oracle::min_exponent(f));
   return x;
 }

@@ -44,8 +44,9 @@ std::size_t count_wrong(const Format& f, const Other& other) {
 }
 
 bool has_middles(const Row& row) {
-  // Without mantissa there is no such middle; with fewer than 3 exponent bits no value is tiny beside it.
-  return row.format.mantissa_bits >= 2 && row.format.exponent_bits >= 3;
+  // Without mantissa there is no such middle; with fewer than 3 exponent bits no value is tiny beside it; without a
+  // sign none is below it.
+  return row.format.has_sign && row.format.mantissa_bits >= 2 && row.format.exponent_bits >= 3;
 }
 
 }  // namespace

@@ -57,13 +57,13 @@ void check_row() {
   CAPTURE(narrow::format_table[I].name);
   CHECK(L::is_specialized);
   CHECK(L::radix == 2);
-  CHECK(L::is_integer == f.twos_complement);
+  CHECK(L::is_integer == (f.exponent_bits == 0));
   CHECK(L::is_signed == f.has_sign);
   CHECK(L::max().code() == oracle::largest_code(false, f));
   CHECK(L::lowest().code() == (f.has_sign ? oracle::largest_code(true, f) : 0));
   CHECK(L::has_infinity == (oracle::value_of(L::infinity().code(), f).kind == Kind::inf));
   CHECK(L::has_quiet_NaN == (oracle::value_of(L::quiet_NaN().code(), f).kind == Kind::nan));
-  if constexpr (!f.twos_complement) {
+  if constexpr (f.exponent_bits != 0) {
     check_range<f>();
     check_values<f>();
   }

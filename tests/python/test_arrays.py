@@ -93,6 +93,21 @@ def test_gfloat_decodes_the_same():
         assert np.array_equal(narrow.decode(codes, name).astype(np.float64), wanted, equal_nan=True), name
 
 
+def test_gfloat_decodes_p3109_the_same():
+    gfloat = pytest.importorskip("gfloat")
+    from gfloat.types import Domain, Signedness
+
+    for bits in range(3, 11):
+        for sign, s in (("s", Signedness.Signed), ("u", Signedness.Unsigned)):
+            for precision in range(1, bits if sign == "s" else bits + 1):
+                for domain, d in (("e", Domain.Extended), ("f", Domain.Finite)):
+                    info = gfloat.formats.format_info_p3109(bits, precision, s, d)
+                    codes = np.arange(1 << bits, dtype=np.uint16)
+                    wanted = [gfloat.decode_float(info, int(code)).fval for code in codes]
+                    got = narrow.decode(codes, f"binary{bits}p{precision}{sign}{domain}", dtype=np.float64)
+                    assert np.array_equal(got, wanted, equal_nan=True), info.name
+
+
 @pytest.mark.parametrize("dtype,name", [(torch.float16, "fp16"), (torch.bfloat16, "bf16"), (torch.float8_e4m3fn, "e4m3"),
                                         (torch.float8_e5m2, "e5m2"), (torch.float8_e4m3fnuz, "e4m3fnuz"),
                                         (torch.float8_e5m2fnuz, "e5m2fnuz")])  # fmt: skip

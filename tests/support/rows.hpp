@@ -20,8 +20,9 @@ inline const std::vector<Row>& rows() {
     std::vector<Row> list;
     for (const narrow::NamedFormat& row : narrow::format_table) list.push_back({std::string(row.name), row.format});
     // No mantissa, one exponent bit, Inf without a full top binade, wider than a carrier in one direction or equal to
-    // it.
-    for (const char* name : {"e3m0f", "e1m2f", "e2m5", "e6m9", "e5m2fn", "e8m23", "e11m52", "e9m10"})
+    // it. P3109: with and without mantissa, sign and Inf.
+    for (const char* name : {"e3m0f", "e1m2f", "e2m5", "e6m9", "e5m2fn", "e8m23", "e11m52", "e9m10", "binary8p1se",
+                             "binary8p3se", "binary8p4ue", "binary6p1uf", "binary5p4se", "binary8p1sf", "binary11p1ue"})
       list.push_back({name, narrow::find_format(name).value()});
     return list;
   }();

@@ -23,7 +23,8 @@ int check_enumerators(const Parse& parse) {
 
 const std::string accepted_formats =
     " accepted: fp64 fp32 tf32 fp16 bf16 e4m3 e5m2 e4m3fnuz e5m2fnuz e4m3b11fnuz e4m3ieee e3m4 e2m3 e3m2 e2m1 e8m0 int8"
-    " or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf, eXmYfnuz, with a bias: eXmYb9fn";
+    " uint8 int4 uint4 or any eXmY (2 <= X <= 8, 1 <= Y <= 23), eXmYfn, eXmYf, eXmYfnuz, with a bias: eXmYb9fn, or "
+    "P3109's binary8p3se";
 
 }  // namespace
 

@@ -159,10 +159,12 @@ TEST_CASE("train: a recipe is a name or a file") {
 }
 
 TEST_CASE("train: the word for a format is read back as that format") {
-  for (const char* name : {"fp16", "e5m3", "e5m3fn", "e3m0f", "e3m2fnuz", "e2m3ieee", "e4m3b9fn", "e4m3b9",
-                           "e2m3b5ieee", "e5m10b0f", "e4m3b1fnuz"}) {
+  for (const char* name :
+       {"fp16", "e5m3", "e5m3fn", "e3m0f", "e3m2fnuz", "e2m3ieee", "e4m3b9fn", "e4m3b9", "e2m3b5ieee", "e5m10b0f",
+        "e4m3b1fnuz", "binary8p3se", "binary5p1uf", "binary15p9ue", "uint4"}) {
     const narrow::Format format = narrow::find_format(name).value();
     CHECK_MESSAGE(narrow::find_format(format_word(format)) == format, name);
   }
   CHECK(format_word(narrow::find_format("e4m3b9fn").value()) == "e4m3b9");  // the row e4m3 has no Inf either
+  CHECK(format_word(narrow::find_format("BINARY6P2UE").value()) == "binary6p2ue");
 }

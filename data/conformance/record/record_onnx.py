@@ -12,12 +12,15 @@ warnings.filterwarnings("ignore")
 FP8 = {"e4m3": "FLOAT8E4M3FN", "e5m2": "FLOAT8E5M2", "e4m3fnuz": "FLOAT8E4M3FNUZ", "e5m2fnuz": "FLOAT8E5M2FNUZ"}
 E8M0 = {"nearest_even": "nearest", "up": "up", "toward_zero": "down"}  # narrow's word: ONNX's round_mode
 CASTS = [(system, fmt, "nearest_even", name, "up") for system in ("onnx", "onnx-nosat") for fmt, name in FP8.items()]
+CASTS += [("onnx", fmt, "nearest_even", name, "up") for fmt, name in
+          {"fp16": "FLOAT16", "bf16": "BFLOAT16", "e2m1": "FLOAT4E2M1"}.items()]  # saturate is for FP8 alone
 CASTS += [(system, "e8m0", mode, "FLOAT8E8M0", word) for system in ("onnx", "onnx-nosat") for mode, word in E8M0.items()]
 
 
 def codes(x, cast):
     system, _, _, name, mode = cast
-    return cast_to(x, getattr(onnx.TensorProto, name), system == "onnx", mode).view(np.uint8).astype(u64)
+    y = cast_to(x, getattr(onnx.TensorProto, name), system == "onnx", mode)
+    return y.view(np.uint8 if y.itemsize == 1 else np.uint16).astype(u64)
 
 
 def chunk_total(task):

@@ -118,6 +118,8 @@ inline constexpr DotFamily dot_families[] = {
      ".mxf8f6f4", 0, "e8m0"_fmt, 32},
     {blackwell, Unit::tcgen05, f32, e2m1, e2m1, {{{64, 64}}}, 35, block_groups, published, "", simulator, ".mxf4", 0, "e8m0"_fmt, 32},
     {blackwell, Unit::tcgen05, f32, e2m1, e2m1, {{{64, 64}}}, 35, block_groups, published, "", simulator, ".nvf4", 0, "e4m3"_fmt, 16},
+    // kind::mxf4nvf4.scale_vec::4X with UE8M0 in the instruction descriptor; mma of sm_120a has 4X for UE4M3 alone.
+    {blackwell, Unit::tcgen05, f32, e2m1, e2m1, {{{64, 64}}}, 35, block_groups, published, "", simulator, ".nvf4.ue8m0", 0, "e8m0"_fmt, 16},
     {blackwell, Unit::tcgen05, s32, int8, int8, {{{32, 32}}}, 0, integer, assumed, "", ptx},
 
     {rtx_blackwell, Unit::mma, f32_f16, f16, f16, {{{16, 16}, {8, 8}}}, 25, fused, published, "", simulator},

@@ -29,7 +29,10 @@ def models() -> Records:
     return Records(Record(row) for row in json.loads(_models()))
 
 
-_INTEGERS: dict[str, np.dtype[Any]] = {"s8": np.dtype(np.int8), "int8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s32": np.dtype(np.int32)}
+_INTEGERS: dict[str, np.dtype[Any]] = {
+    "s8": np.dtype(np.int8), "int8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "uint8": np.dtype(np.uint8),
+    "s32": np.dtype(np.int32),
+}  # fmt: skip
 
 
 def _are_codes(g: Given) -> bool:
