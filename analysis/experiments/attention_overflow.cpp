@@ -6,6 +6,7 @@
 #include <new>
 
 #include "analysis/experiments/attention_file.hpp"
+#include "analysis/experiments/attention_run.hpp"
 #include "analysis/experiments/attention_size.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings/inputs.hpp"
@@ -337,6 +338,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
   const std::string& file = parameters.text("attention");
+  if (file.empty() && !parameters.text("run").empty()) {
+    for (const char* name : {"d", "n", "sigma", "q", "k", "heads", "kv_heads", "layout", "mask", "scale"})
+      if (parameters.is_given(name))
+        throw Error(std::string(name) + "= does not go with run=: a run has scores, not queries and keys");
+    return attention_of_run(parameters.text("run"));
+  }
   for (const char* name : {"d", "n", "sigma"}) {
     if (!parameters.is_given(name)) continue;
     if (!file.empty())
@@ -417,6 +424,7 @@ const Register entered([]() -> Experiment {
       {file_parameter("attention",
                       "tensor file with queries and keys (q and k, q_proj and k_proj, query and key, "
                       "qkv) instead of the recorded ones"),
+       run_parameter(),
        integer_parameter("d", 64, 1, 65536,
                          "made queries and keys of this size (with n, sigma, heads, mask): entries each"),
        integer_parameter("n", 1024, 1, 1e9, "made: positions"),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/experiments/fp8_run.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/shares.hpp"
 #include "analysis/recordings/inputs.hpp"
@@ -244,6 +245,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   std::vector<Input> inputs;
   const std::string& file = parameters.text("tensors");
+  if (file.empty() && !parameters.text("run").empty()) return fp8_of_run(parameters.text("run"));
   std::string unread;
   if (!file.empty()) {
     for (Values& v : read_values_of(file, "", &unread)) {
@@ -359,6 +361,7 @@ const Register entered([]() -> Experiment {
           "What is left of real tensors in FP8 and FP4, by how their scales are chosen?",
           7,
           {file_parameter("tensors", "tensor file instead of the recorded weights, activations and gradients"),
+           run_parameter(),
            real_parameter("outliers", 0.001, 0, 0.5, "share of the values that become outliers"),
            integer_parameter("seed", 1, 0, 1e15, "seed of the places of the outliers")},
           run};
