@@ -390,12 +390,12 @@ const Register entered([]() -> Experiment {
   return {"format_choice",
           "How should 4, 6, 8 or 16 bits be split into exponent and mantissa?",
           12,
-          {file_parameter("tensors", "tensor file (or FILE:TENSOR) to choose a format for"), run_parameter(),
+          {file_parameter("tensors", "tensor file (or FILE:TENSOR) to choose a format for"),
            choice_parameter("by", {"kind", "tensor", "all"},
                             "what shares a format: tensors of a kind (weights, gradients, ... by their "
                             "names), each tensor, or all of them"),
            integer_parameter("samples", {32768, 262144, 4194304}, 16, 1e9, "most values of each group"),
-           integer_parameter("seed", 1, 0, 1e15, "seed of made numbers")},
+           integer_parameter("seed", 1, 0, 1e15, "seed of made numbers"), run_parameter()},
           run};
 });
 
