@@ -9,6 +9,7 @@
 #include "analysis/experiments/attention_run.hpp"
 #include "analysis/experiments/attention_size.hpp"
 #include "analysis/framework/experiment.hpp"
+#include "analysis/framework/run_folders.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/format/find_format.hpp"
@@ -409,6 +410,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                            ? "."
                            : ", and its probabilities are off by " + percent_text(remedied.error_at_12[2], 2) +
                                  " at scores 2^12 times larger."));
+  if (const std::string large = file.empty() ? recorded_folder("bf16-amp-rate0.006") : ""; !large.empty())
+    out.notes.push_back("A GPT of real size at ten times the usual learning rate (run=bf16-amp-rate0.006): " +
+                        attention_of_run(large).finding);
   if (const TrainingLog* bad = find_log(logs, "fp16 without scaling"); bad != nullptr && log != nullptr)
     out.notes.push_back("Without a loss scale the recorded training drives the scores to " +
                         significant_text(largest_of(*bad), 3) + ", with one to " +

@@ -6,6 +6,7 @@
 #include "analysis/experiments/fp8_run.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/shares.hpp"
+#include "analysis/framework/run_folders.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/scale/block_format.hpp"
@@ -350,6 +351,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 (not_finite.any() ? "; taken as zero: " + not_finite.text() + " in the data." : ".");
   if (not_finite.any()) plot.subtitle += "; " + not_finite.text() + " taken as zero";
   out.notes.push_back(study.note);
+  if (const std::string large = file.empty() ? recorded_folder("bf16-amp") : ""; !large.empty())
+    out.notes.push_back("A GPT of real size (run=bf16-amp): " + fp8_of_run(large).finding);
   if (!empty.empty()) out.notes.push_back("Left out, because every value is zero, Inf or NaN: " + list_of(empty) + ".");
   if (!unread.empty()) out.notes.push_back(unread);
   out.plots = {plot};

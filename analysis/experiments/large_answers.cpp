@@ -20,6 +20,11 @@ std::string names_of(const std::vector<const RecordedRun*>& runs) {
   return list_of(names);
 }
 
+// A run that holds gradients in FP16 shows no more than what that has left.
+std::string gradients_left(const GradientsByStep& g) {
+  return g.in_fp16 ? "gradients that FP16 had left" : "gradients";
+}
+
 std::string speed_text(const RecordedRun& r) {
   return r.name + " (" + count_text(std::llround(r.tokens_per_second)) + " tokens a second)";
 }
@@ -93,8 +98,8 @@ Answer which_scale(const std::vector<RecordedRun>& runs, const Reference& read) 
     if (nonzero_count(pool.h) > 0 && zero_at(pool.h, highest) > lost)
       lost = zero_at(pool.h, highest), worst_step = step;
   std::string text = "2^" + std::to_string(highest) + " is the largest " + without_overflow(read.gradients.is_bounded) +
-                     " at any watched step; there at most " + percent_text(lost) + " of the gradients are zero (step " +
-                     std::to_string(worst_step) + ")";
+                     " at any watched step; there at most " + percent_text(lost) + " of the " +
+                     gradients_left(read.gradients) + " are zero (step " + std::to_string(worst_step) + ")";
   std::vector<std::string> scalers;
   for (const RecordedRun& r : runs)
     if (r.is_usual() && r.scaler && !r.scaler->log.scale.empty()) {
@@ -113,7 +118,8 @@ Answer needs_scaling(const std::vector<RecordedRun>& runs, const Ranking& rankin
   const RecordedRun *bare = find_run(runs, "fp16-amp-noscale"), *scaled = find_run(runs, "fp16-amp"),
                     *brain = find_run(runs, "bf16-amp");
   const double zero = zero_at(g.last().h, 0);
-  const std::string lost = percent_text(zero) + " of the gradients at step " + std::to_string(g.last_step());
+  const std::string lost =
+      percent_text(zero) + " of the " + gradients_left(g) + " at step " + std::to_string(g.last_step());
   if (bare == nullptr || scaled == nullptr)
     return {question, "FP16 without a scale turns " + lost + " into zero; what that does to the loss takes two runs."};
   const Difference verdict = compare(*bare, *scaled, ranking.seeds).verdict;
@@ -140,35 +146,46 @@ Answer where_fp16_hurts(const Reference& read) {
   for (const auto& [part, pool] : g.parts.at(g.last_step()))
     if (nonzero_count(pool.h) > 0) parts.emplace_back(zero_at(pool.h, 0), part);
   std::sort(parts.rbegin(), parts.rend());
-  std::string text = "Without a loss scale gradients become zero, by part of a layer: ";
+  const std::string at = " at step " + std::to_string(g.last_step());
+  std::string text = "Without a loss scale " + gradients_left(g) + " become zero" + at + ", by part of a layer: ";
   constexpr std::size_t few = 3;
   for (std::size_t i = 0; i < std::min(few, parts.size()); ++i)
     text += (i == 0 ? "" : ", ") + percent_text(parts[i].first) + " of " + parts[i].second;
   if (parts.size() > few) text += "; least, " + percent_text(parts.back().first) + ", of " + parts.back().second;
-  if (parts.front().first == 0) text = "Nowhere in the backward pass: no gradient becomes zero without a loss scale";
+  if (parts.front().first == 0) text = "None of the " + gradients_left(g) + " becomes zero without a loss scale" + at;
   const WatchedTensor* largest = nullptr;
-  for (const WatchedTensor& t : read.last.tensors())
-    if ((t.role == "activation" || t.role == "score") && (largest == nullptr || t.amax > largest->amax)) largest = &t;
-  if (largest != nullptr && largest->amax > 0)
-    text += ". Forward, the largest value is " + std::string(largest->has_extremes ? "" : "below ") +
-            significant_text(largest->amax, 3) + " (" + largest->name + "), " +
+  bool is_finite = true;
+  for (const WatchedTensor& t : read.last.tensors()) {
+    if (t.role != "activation" && t.role != "score") continue;
+    is_finite = is_finite && t.finite() == t.count;
+    if (largest == nullptr || t.amax > largest->amax) largest = &t;
+  }
+  if (largest != nullptr && !is_finite)
+    text += ". Forward there are Inf or NaN at step " + std::to_string(largest->step);
+  else if (largest != nullptr && largest->amax > 0)
+    text += ". Forward the largest value is " + std::string(largest->has_extremes ? "" : "below ") +
+            significant_text(largest->amax, 3) + " (" + largest->name + ", step " + std::to_string(largest->step) +
+            "), " +
             (largest->amax >= fp16_overflows_from
                  ? "beyond FP16's range"
                  : significant_text(fp16_overflows_from / largest->amax, 2) + " times below FP16's limit");
-  return {"Where does FP16 hurt?", text + ", at step " + std::to_string(g.last_step()) + "."};
+  return {"Where does FP16 hurt?", text + "."};
 }
 
 // What a scale a tensor cannot give back in FP8, by layer; what no recipe makes narrow is not known.
 Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking, const Reference& read) {
   const Worst plain = worst_layer(read.gradients);
   const Fp8Worst fp8 = worst_layer_in_fp8(read.last.tensors());
-  std::string text = "In FP16 without a loss scale " + plain.name + " loses most (" + percent_text(plain.zero) + ")";
+  std::string text = "In FP16 without a loss scale " +
+                     (plain.zero > 0 ? plain.name + " loses most (" + percent_text(plain.zero) + ")"
+                                     : "no layer loses any of the " + gradients_left(read.gradients));
   const int limit = std::clamp(largest_scale_log2(read.gradients.last().amax), 0, 127);
   double left = 0;
   std::string where;
   for (const auto& [layer, pool] : read.gradients.layers.at(read.gradients.last_step()))
     if (nonzero_count(pool.h) > 0 && zero_at(pool.h, limit) >= left) left = zero_at(pool.h, limit), where = layer;
-  text += ", at 2^" + std::to_string(limit) + " " + where + " (" + percent_text(left) + ")";
+  if (plain.zero > 0)
+    text += ", at 2^" + std::to_string(limit) + (left > 0 ? " " + where + " (" + percent_text(left) + ")" : " none");
   if (!fp8.layer.empty())
     text += ". In FP8 with a scale a tensor " + fp8.layer + " loses most, " + percent_text(fp8.lost) + " of its " +
             fp8.kind;
