@@ -153,6 +153,18 @@ double table_cell(const Table& table, std::string_view row, std::string_view col
   throw Error("table " + table.name + " has no " + std::string(row) + ", " + std::string(column));
 }
 
+std::optional<AtSize> at_size(const Study& study, std::string_view run, std::string_view with) {
+  const RecordedRun *r = find_run(study.large, run), *base = find_run(study.large, with);
+  if (r == nullptr || base == nullptr || std::isnan(base->final_loss())) return {};
+  const Difference verdict = compare(*r, *base, spread_of_seeds(study.large)).verdict;
+  const bool is_nan = std::isnan(r->final_loss());
+  return AtSize{base->size_text() + " " + base->name + " " + digits(base->final_loss(), 4) + ", " + r->name + " " +
+                    (is_nan ? "NaN" : digits(r->final_loss(), 4)) + " (" + text_of(verdict) + ")",
+                verdict == Difference::above ||
+                    (verdict == Difference::unknown && !(r->final_loss() <= base->final_loss() * (1 + as_good_share))),
+                is_nan};
+}
+
 Study open_study(const Parameters& parameters) {
   Study study;
   study.recording = load_recording();

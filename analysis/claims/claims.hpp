@@ -130,6 +130,14 @@ std::vector<const RecordedPass*> plain_passes(const Recording& recording);
 const narrow::report::Table& experiment_table(const char* experiment, std::string_view table);
 double table_cell(const narrow::report::Table& table, std::string_view row, std::string_view column);
 
+// One large run against another; nothing where one of them is not recorded. Worse: by more than the seeds differ, or by
+// more than 1 % where no recipe was recorded at two.
+struct AtSize {
+  std::string text;  // "at 121 M parameters tf32 4.17, bf16-amp 4.20 (not decided)"
+  bool is_worse = false, is_nan = false;
+};
+std::optional<AtSize> at_size(const Study& study, std::string_view run, std::string_view with);
+
 inline std::string digits(double x, int count = 3) { return narrow::report::significant_text(x, count); }
 inline std::string share(double part) { return narrow::report::percent_text(part); }
 

@@ -62,11 +62,22 @@ Measurement scores_overflow(const Study& study) {
   for (const TrainingLog& log : study.logs)
     for (const double s : log.score_amax)
       if (std::isfinite(s)) recorded = std::max(recorded, s);
+  std::string at_size;
+  for (const char* name : {"bf16-amp", "bf16-amp-rate0.006"})
+    if (const RecordedRun* large = find_run(study.large, name)) {
+      double most = 0;
+      WatchedRun(large->folder).for_each_tensor([&](const WatchedTensor& t) {
+        if (t.role == "score") most = std::max(most, t.amax);
+      });
+      if (most > 0)
+        at_size += "; " + large->name + " " + large->size_text() + " up to " + digits(most) + ", scaled by 1/sqrt(d)";
+    }
   // With a spread of 32 in q and k the scores are 32^2 times larger.
   const double by_size = 32.0 * 32.0 * saddle_maximum(4096, d);
   return {"standard normal q and k, d = 128: the largest score is " + digits(saddle_maximum(4096, d)) +
               " at length 4096 and " + digits(by_length) + " at a million; 65504 takes a standard deviation of " +
-              digits(sigma) + " in both" + (recorded > 0 ? "; the recorded GPT reaches " + digits(recorded) : ""),
+              digits(sigma) + " in both" + (recorded > 0 ? "; the recorded GPT reaches " + digits(recorded) : "") +
+              at_size,
           judge_parts((by_length >= fp16_overflows_from) + (by_size >= fp16_overflows_from), 2)};
 }
 

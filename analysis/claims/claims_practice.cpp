@@ -48,10 +48,19 @@ Measurement step_speed(const Study&) {
   return {text, judge_range(1.5, 2, 0.1, wide)};
 }
 
-Measurement memory_halves(const Study&) {
-  const std::vector<double> amp = ratios("fp32", "bf16-amp", memory), pure = ratios("fp32", "bf16-pure", memory);
+Measurement memory_halves(const Study& study) {
+  std::vector<double> amp = ratios("fp32", "bf16-amp", memory);
+  const std::vector<double> pure = ratios("fp32", "bf16-pure", memory);
   if (amp.empty()) return not_measured_without("end-to-end/steps.tsv");
-  return {"peak memory of FP32 over that of bf16-amp on an H200: " + list_text(amp, 2) +
+  // TF32 stores what FP32 stores.
+  std::string at_size;
+  if (const RecordedRun* wide = find_run(study.large, "tf32"), *large = find_run(study.large, "bf16-amp");
+      wide != nullptr && large != nullptr && wide->peak_gib > 0 && large->peak_gib > 0) {
+    amp.push_back(wide->peak_gib / large->peak_gib);
+    at_size = " (the last: TF32, " + fixed_text(wide->peak_gib, 1) + " GiB, over " + fixed_text(large->peak_gib, 1) +
+              " GiB " + large->size_text() + ")";
+  }
+  return {"peak memory of FP32 over that of bf16-amp on an H200: " + list_text(amp, 2) + at_size +
               (pure.empty() ? "" : "; over that of bf16-pure, which has no FP32 state: " + list_text(pure, 2)),
           judge_range(2, 2, 0.5, amp)};
 }

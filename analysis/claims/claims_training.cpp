@@ -44,6 +44,10 @@ Measurement bf16_is_invisible(const Study& study) {
     ++cases, invisible += last(*b) <= 1.02 * last(*a);
     text += "; GPT recorded: " + digits(last(*a), 5) + " and " + digits(last(*b), 5);
   }
+  if (const auto large = at_size(study, "bf16-amp", "tf32")) {
+    ++cases, invisible += !large->is_worse;
+    text += "; " + large->text;
+  }
   return {text, judge_cases(invisible, cases)};
 }
 
@@ -100,13 +104,14 @@ Measurement fp8_needs_scales(const Study& study) {
                    block = digits_loss(study, "fp8-block");
   const LossSpread text_wide = text_loss(study, "fp32"), text_none = text_loss(study, "fp8-noscale"),
                    text_current = text_loss(study, "fp8-current");
-  const bool worse = !is_as_good(none, wide) || !is_as_good(text_none, text_wide),
-             broke = none.broke + text_none.broke > 0;
+  const std::optional<AtSize> large = at_size(study, "fp8-noscale", "fp8-current");
+  const bool worse = !is_as_good(none, wide) || !is_as_good(text_none, text_wide) || (large && large->is_worse),
+             broke = none.broke + text_none.broke > 0 || (large && large->is_nan);
   return {"E5M2 without a scale turns " + share(vanished) + " of the recorded gradients into zero; digits: FP32 " +
               loss_text(wide) + ", no scale " + loss_text(none) + ", current " + loss_text(current) + ", delayed " +
               loss_text(delayed) + ", block " + loss_text(block) + "; text: FP32 " + loss_text(text_wide) +
               ", no scale " + loss_text(text_none) + ", current " + loss_text(text_current) +
-              " (values beyond the largest saturate)",
+              " (values beyond the largest saturate)" + (large ? "; " + large->text : ""),
           judge_parts((vanished > 0.5) + worse + broke, 3)};
 }
 
@@ -119,7 +124,13 @@ Measurement fp8_keepers(const Study& study) {
     right += !is_as_good(moved, base);
     text += ", " + std::string(keeper) + " in FP8 too " + loss_text(moved);
   }
-  return {text, judge_parts(right, 4)};
+  std::size_t parts = 4;
+  if (const auto large = at_size(study, "fp8-current", "bf16-amp"))
+    ++parts, right += !large->is_worse, text += "; " + large->text;
+  for (const char* keeper : {"norm", "softmax", "residual"})
+    if (const auto large = at_size(study, std::string("fp8-current-") + keeper, "fp8-current"))
+      ++parts, right += large->is_worse, text += "; " + large->text;
+  return {text, judge_parts(right, parts)};
 }
 
 // Scales of tensors are enough; and a loss scale alone is not.
@@ -130,18 +141,26 @@ Measurement fp8_scales_not_loss(const Study& study) {
   with_both.loss_scaler = "torch";
   const LossSpread plain = digits_loss(study, "fp32"), one = digits_loss(study, "fp8-current"),
                    both = spread_of({&training_run(with_both, *study.progress)});
+  const std::optional<AtSize> large = at_size(study, "fp8-current", "bf16-amp");
   return {"text, final loss: FP32 " + loss_text(wide) + ", neither " + loss_text(neither) + ", a loss scale alone " +
               loss_text(loss) + ", tensor scales alone " + loss_text(tensor) + "; digits: tensor scales " +
-              loss_text(one) + ", both " + loss_text(both) + ", FP32 " + loss_text(plain),
-          judge_parts(is_as_good(tensor, wide) + !is_as_good(loss, wide), 2)};
+              loss_text(one) + ", both " + loss_text(both) + ", FP32 " + loss_text(plain) +
+              (large ? "; tensor scales alone " + large->text : ""),
+          judge_parts(static_cast<std::size_t>(is_as_good(tensor, wide)) + !is_as_good(loss, wide) +
+                          (large && !large->is_worse),
+                      large ? 3 : 2)};
 }
 
 Measurement int8_fails(const Study& study) {
   const LossSpread wide = digits_loss(study, "fp32"), eight = digits_loss(study, "int8");
   const LossSpread text_wide = text_loss(study, "fp32"), text_eight = text_loss(study, "int8");
+  const std::optional<AtSize> large = at_size(study, "int8", "bf16-amp");
   return {"two small models, a symmetric scale a tensor in every linear product: digits " + loss_text(eight) +
-              " (FP32 " + loss_text(wide) + "), text " + loss_text(text_eight) + " (FP32 " + loss_text(text_wide) + ")",
-          judge_failure(!is_as_good(eight, wide) + !is_as_good(text_eight, text_wide), 2)};
+              " (FP32 " + loss_text(wide) + "), text " + loss_text(text_eight) + " (FP32 " + loss_text(text_wide) +
+              ")" + (large ? "; " + large->text : ""),
+          judge_failure(static_cast<std::size_t>(!is_as_good(eight, wide)) + !is_as_good(text_eight, text_wide) +
+                            (large && large->is_worse),
+                        large ? 3 : 2)};
 }
 
 }  // namespace

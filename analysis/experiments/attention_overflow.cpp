@@ -6,8 +6,10 @@
 #include <new>
 
 #include "analysis/experiments/attention_file.hpp"
+#include "analysis/experiments/attention_run.hpp"
 #include "analysis/experiments/attention_size.hpp"
 #include "analysis/framework/experiment.hpp"
+#include "analysis/framework/run_folders.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/base/parallel.hpp"
 #include "narrow/format/find_format.hpp"
@@ -337,6 +339,12 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
   const std::string& file = parameters.text("attention");
+  if (file.empty() && !parameters.text("run").empty()) {
+    for (const char* name : {"d", "n", "sigma", "q", "k", "heads", "kv_heads", "layout", "mask", "scale"})
+      if (parameters.is_given(name))
+        throw Error(std::string(name) + "= does not go with run=: a run has scores, not queries and keys");
+    return attention_of_run(parameters.text("run"));
+  }
   for (const char* name : {"d", "n", "sigma"}) {
     if (!parameters.is_given(name)) continue;
     if (!file.empty())
@@ -402,6 +410,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                            ? "."
                            : ", and its probabilities are off by " + percent_text(remedied.error_at_12[2], 2) +
                                  " at scores 2^12 times larger."));
+  if (const std::string large = file.empty() ? recorded_folder("bf16-amp-rate0.006") : ""; !large.empty())
+    out.notes.push_back("A GPT of real size at ten times the usual learning rate (run=bf16-amp-rate0.006): " +
+                        attention_of_run(large).finding);
   if (const TrainingLog* bad = find_log(logs, "fp16 without scaling"); bad != nullptr && log != nullptr)
     out.notes.push_back("Without a loss scale the recorded training drives the scores to " +
                         significant_text(largest_of(*bad), 3) + ", with one to " +
@@ -417,6 +428,7 @@ const Register entered([]() -> Experiment {
       {file_parameter("attention",
                       "tensor file with queries and keys (q and k, q_proj and k_proj, query and key, "
                       "qkv) instead of the recorded ones"),
+       run_parameter(),
        integer_parameter("d", 64, 1, 65536,
                          "made queries and keys of this size (with n, sigma, heads, mask): entries each"),
        integer_parameter("n", 1024, 1, 1e9, "made: positions"),

@@ -5,9 +5,12 @@
 
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/shares.hpp"
+#include "analysis/recordings/gradients.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/array/statistics.hpp"
 #include "narrow/format/find_format.hpp"
+#include "narrow/round/round_to.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace analysis::of_format_choice {
 namespace {
@@ -17,7 +20,8 @@ using namespace narrow;
 // Values that are to share a format and a scale.
 struct Sample {
   std::string name;
-  std::vector<float> values = {};  // finite and not zero
+  std::vector<float> values = {};    // finite and not zero
+  std::vector<double> weights = {};  // for how many each of them stands; empty: for itself
   double amax = 0;
   std::uint64_t count = 0, looked_at = 0;  // of all values, zeros and what is not finite included
   NotFinite not_finite = {};
@@ -65,6 +69,50 @@ std::vector<Sample> samples_of(const std::vector<Values>& all, const std::string
   return samples;
 }
 
+// Of a histogram no more is known than its binades: the values of each are taken as evenly spread, and some of them
+// stand for all. The few largest have most of the energy, so that a sample without weights would be wrong.
+Sample sample_of(const std::string& name, const ExponentHistogram& h, double amax) {
+  constexpr int points = 256;                     // of a binade
+  constexpr double golden = 0x1.3c6ef372fe95p-1;  // its multiples are spread evenly, and on no format's grid
+  Sample sample{name};
+  sample.count = sample.looked_at = h.count();
+  sample.not_finite.nan = h.nan.total(), sample.not_finite.inf = h.inf.total();
+  sample.amax = amax;
+  for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) {
+    const auto n = static_cast<double>(h.binade(e).total());
+    for (int i = 0; i < points && n > 0; ++i) {
+      sample.values.push_back(
+          static_cast<float>(std::min(amax, std::ldexp(1 + std::fmod((i + 0.5) * golden, 1.0), e))));
+      sample.weights.push_back(n / points);
+    }
+  }
+  return sample;
+}
+
+std::vector<Sample> samples_of_run(const std::string& folder, const std::string& by, std::string& step,
+                                   bool& is_bounded) {
+  constexpr const char* names[] = {"weight gradients", "activation gradients", "activations", "weights", "updates",
+                                   "attention"};
+  LastStep last;
+  WatchedRun(folder).for_each_tensor([&](const WatchedTensor& t) { last.add(t); });
+  std::vector<std::string> order;
+  std::map<std::string, std::pair<ExponentHistogram, double>> groups;
+  for (const WatchedTensor& t : last.tensors()) {
+    const auto role = static_cast<std::size_t>(std::find(std::begin(watched_roles), std::end(watched_roles), t.role) -
+                                               std::begin(watched_roles));
+    const std::string name = by == "all" ? "all tensors" : by == "kind" ? names[role] : t.series();
+    if (!groups.contains(name)) order.push_back(name);
+    auto& [h, amax] = groups[name];
+    h.merge(t.histogram());
+    amax = std::max(amax, t.amax);
+    is_bounded = is_bounded || !t.has_extremes;
+    step = std::to_string(t.step);
+  }
+  std::vector<Sample> samples;
+  for (const std::string& name : order) samples.push_back(sample_of(name, groups[name].first, groups[name].second));
+  return samples;
+}
+
 std::vector<Values> made_values(std::size_t most, std::uint64_t seed) {
   const std::size_t rows = std::max<std::size_t>(1, most / 256);
   Values gradients = made_gradients(rows, 256, -16, seed + 1);
@@ -100,22 +148,34 @@ struct Choice {
   double zero = 0, clipped = 0;  // shares
 };
 
+Choice with_scale(const Sample& sample, const Format& format, int scale_log2) {
+  constexpr Cast saturate{.overflow = Overflow::saturate};
+  if (sample.weights.empty()) {
+    const FormatCast to[] = {{format, saturate}};
+    const Statistics s = statistics(std::span<const float>(sample.values), to, std::ldexp(1.0, scale_log2));
+    const auto count = static_cast<double>(s.input.count);
+    return {scale_log2, s.formats[0].clipped_sqnr_db(), static_cast<double>(s.formats[0].underflow) / count,
+            static_cast<double>(s.formats[0].overflow) / count};
+  }
+  const double largest = decode(format.max_magnitude(), format);
+  double signal = 0, error = 0, zero = 0, clipped = 0, all = 0;
+  for (std::size_t i = 0; i < sample.values.size(); ++i) {
+    const double x = std::ldexp(static_cast<double>(sample.values[i]), scale_log2), y = round_to(x, format, saturate),
+                 w = sample.weights[i];
+    signal += w * x * x, error += w * (y - x) * (y - x), all += w;
+    zero += y == 0 ? w : 0, clipped += x > largest ? w : 0;
+  }
+  return {scale_log2, error == 0 ? HUGE_VAL : 10 * std::log10(signal / error), zero / all, clipped / all};
+}
+
 // The power of two with the least squared error. The largest value is put `over` binades below (or, clipped, above) the
 // largest binade of the format: with few codes it pays to clip a little.
 Choice best_scale(const Sample& sample, const Format& format) {
-  constexpr Cast saturate{.overflow = Overflow::saturate};
-  const FormatCast to[] = {{format, saturate}};
   Choice best;
   for (int over = -2; over <= 7; ++over) {
     // The scale and the scaled values are floats: formats as wide as FP32 have room enough below its end.
     const int k = std::clamp(std::min(format.max_exponent() + over, 126) - std::ilogb(sample.amax), -126, 126);
-    const double scale = std::ldexp(1.0, k);
-    const Statistics s = statistics(std::span<const float>(sample.values), to, scale);
-    const auto count = static_cast<double>(s.input.count);
-    const double sqnr = s.formats[0].clipped_sqnr_db();
-    if (is_better(sqnr, best.sqnr_db))
-      best = {k, sqnr, static_cast<double>(s.formats[0].underflow) / count,
-              static_cast<double>(s.formats[0].overflow) / count};
+    if (const Choice c = with_scale(sample, format, k); is_better(c.sqnr_db, best.sqnr_db)) best = c;
   }
   return best;
 }
@@ -222,12 +282,21 @@ Wanted wanted(const std::vector<Split>& splits, const std::vector<Sample>& sampl
 Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   const auto most = static_cast<std::size_t>(parameters.integer("samples"));
-  const std::string& file = parameters.text("tensors");
+  const std::string &file = parameters.text("tensors"), &folder = parameters.text("run"), &by = parameters.text("by");
   std::vector<Values> values;
+  std::vector<Sample> samples;
   std::string unread;
   if (!file.empty()) {
     values = read_values_of(file, "", &unread);
     out.data = file_text(file);
+  } else if (!folder.empty()) {
+    std::string step;
+    bool is_bounded = false;
+    samples = samples_of_run(folder, by, step, is_bounded);
+    if (samples.empty()) throw Error("run=" + quote(folder) + ": no tensors were watched");
+    out.data = file_text(folder) + " at step " + step;
+    out.notes.push_back("Of the values no more is known than their binades: in each they are taken as evenly spread.");
+    if (is_bounded) out.notes.push_back(bounded_note);
   } else if (const std::optional<std::string> path = find_data("torch/step300.safetensors")) {
     values = read_values_of(*path);
     out.data = recorded_text("tensors of a byte-level GPT at training step 300");
@@ -236,8 +305,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     out.data = made_text;
     out.notes.push_back(no_recordings_note("normal numbers and made gradients"));
   }
-  const std::string& by = parameters.text("by");
-  std::vector<Sample> samples = samples_of(values, by, most);
+  if (samples.empty()) samples = samples_of(values, by, most);
   values.clear();
   NotFinite not_finite;
   std::vector<std::string> empty;
@@ -249,7 +317,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   }
   std::erase_if(samples, [](const Sample& s) { return s.values.empty(); });
   if (samples.empty())
-    throw Error((file.empty() ? "the recording" : "tensors=" + file) +
+    throw Error((!file.empty()    ? "tensors=" + file
+                 : folder.empty() ? "the recording"
+                                  : "run=" + quote(folder)) +
                 ": every value is zero, Inf or NaN; there is nothing to choose for");
 
   const std::vector<Split> splits = all_splits();
@@ -325,7 +395,7 @@ const Register entered([]() -> Experiment {
                             "what shares a format: tensors of a kind (weights, gradients, ... by their "
                             "names), each tensor, or all of them"),
            integer_parameter("samples", {32768, 262144, 4194304}, 16, 1e9, "most values of each group"),
-           integer_parameter("seed", 1, 0, 1e15, "seed of made numbers")},
+           integer_parameter("seed", 1, 0, 1e15, "seed of made numbers"), run_parameter()},
           run};
 });
 

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/experiments/fp8_run.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/framework/shares.hpp"
+#include "analysis/framework/run_folders.hpp"
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/base/random.hpp"
 #include "narrow/scale/block_format.hpp"
@@ -244,6 +246,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   Outcome out;
   std::vector<Input> inputs;
   const std::string& file = parameters.text("tensors");
+  if (file.empty() && !parameters.text("run").empty()) return fp8_of_run(parameters.text("run"));
   std::string unread;
   if (!file.empty()) {
     for (Values& v : read_values_of(file, "", &unread)) {
@@ -348,6 +351,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 (not_finite.any() ? "; taken as zero: " + not_finite.text() + " in the data." : ".");
   if (not_finite.any()) plot.subtitle += "; " + not_finite.text() + " taken as zero";
   out.notes.push_back(study.note);
+  if (const std::string large = file.empty() ? recorded_folder("bf16-amp") : ""; !large.empty())
+    out.notes.push_back("A GPT of real size (run=bf16-amp): " + fp8_of_run(large).finding);
   if (!empty.empty()) out.notes.push_back("Left out, because every value is zero, Inf or NaN: " + list_of(empty) + ".");
   if (!unread.empty()) out.notes.push_back(unread);
   out.plots = {plot};
@@ -359,6 +364,7 @@ const Register entered([]() -> Experiment {
           "What is left of real tensors in FP8 and FP4, by how their scales are chosen?",
           7,
           {file_parameter("tensors", "tensor file instead of the recorded weights, activations and gradients"),
+           run_parameter(),
            real_parameter("outliers", 0.001, 0, 0.5, "share of the values that become outliers"),
            integer_parameter("seed", 1, 0, 1e15, "seed of the places of the outliers")},
           run};

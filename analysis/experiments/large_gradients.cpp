@@ -39,6 +39,8 @@ bool is_before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+void sort_layers(std::vector<std::string>& names) { std::sort(names.begin(), names.end(), is_before); }
+
 double zero_at(const ExponentHistogram& h, int scale_log2) {
   return nonzero_count(h) == 0 ? std::nan("") : shares_of(h, fp16, scale_log2).zero;
 }
@@ -61,7 +63,7 @@ Reference read_reference(const std::string& folder) {
     r.scores.see(t);
     r.last.add(t);
   });
-  std::sort(g.order.begin(), g.order.end(), is_before);
+  sort_layers(g.order);
   g.drop_empty_end();
   return r;
 }
@@ -267,6 +269,26 @@ int fitting_scale_log2(const ExponentHistogram& h, const Format& f) {
 }
 
 }  // namespace
+
+Fp8Worst worst_layer_in_fp8(const std::vector<WatchedTensor>& tensors) {
+  std::map<std::pair<std::string, std::string>, std::pair<double, double>> lost;  // values lost, and all
+  for (const WatchedTensor& t : tensors) {
+    const std::string kind = t.role == "activation_gradient" ? "gradients of activations"
+                             : t.role == "activation"        ? "activations"
+                             : t.role == "parameter"         ? "weights"
+                                                             : "";
+    const ExponentHistogram h = t.histogram();
+    if (kind.empty() || nonzero_count(h) == h.subnormal.total()) continue;
+    const Format f = t.role == "activation_gradient" ? "e5m2"_fmt : "e4m3"_fmt;
+    const FormatShares s = shares_of(h, f, fitting_scale_log2(h, f));
+    auto& [gone, all] = lost[{layer_of(t.name), kind}];
+    gone += static_cast<double>(nonzero_count(h)) * (s.zero + s.overflow), all += static_cast<double>(nonzero_count(h));
+  }
+  Fp8Worst worst;
+  for (const auto& [of, sums] : lost)
+    if (sums.first / sums.second > worst.lost) worst = {of.first, of.second, sums.first / sums.second};
+  return worst;
+}
 
 void fp8_parts(const Reference& read, const std::string& about, Outcome& out) {
   constexpr Format formats[] = {"e4m3"_fmt, "e5m2"_fmt};

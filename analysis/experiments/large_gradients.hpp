@@ -64,7 +64,7 @@ struct Scores {
 // All that is shown of the run whose gradients are counted, read once.
 struct Reference {
   GradientsByStep gradients;
-  LastStep last;                                                           // every kind of tensor
+  LastStep last;  // every kind of tensor
   Scores scores;
   std::map<std::pair<std::int64_t, std::string>, ExponentHistogram> wide;  // gradients of activations, not in FP16
 };
@@ -80,6 +80,16 @@ struct Worst {
   double zero = -1;
 };
 Worst worst_layer(const GradientsByStep& g);  // at the last step
+
+void sort_layers(std::vector<std::string>& names);  // by their numbers: blocks.2 before blocks.10
+
+// The layer and kind of tensor that lose most to zero and overflow in FP8 with a scale a tensor: E5M2 for gradients of
+// activations, E4M3 for activations and weights. No layer where none of these were watched.
+struct Fp8Worst {
+  std::string layer, kind;
+  double lost = -1;
+};
+Fp8Worst worst_layer_in_fp8(const std::vector<WatchedTensor>& tensors);
 
 // Tables and pictures: by layer and step, by part of a layer, at any loss scale; and what a scale a tensor is to FP8.
 void gradient_parts(const GradientsByStep& g, const std::string& about, Outcome& out);

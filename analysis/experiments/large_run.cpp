@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/experiments/large_findings.hpp"
 #include "analysis/experiments/large_gradients.hpp"
 #include "analysis/framework/experiment.hpp"
 #include "analysis/recordings/gradients.hpp"
@@ -28,26 +29,24 @@ Table runs_table(const std::vector<RecordedRun>& runs, const RecordedRun* refere
        fixed_column("tokens a second", "", 0), fixed_column("peak memory", "GiB", 1)},
       {},
       "losses: that were logged; final loss: mean of the last 20; above: against that of as many losses of that run; "
-      "emulated: FP8 and FP4 rounded by narrow in place of a GPU's own products, so that its speed says nothing",
+      "emulated: FP8 and FP4 rounded by narrow in place of a GPU's own products, so that its speed says nothing; no "
+      "speed: the machine had other work",
       {}};
   for (const RecordedRun& r : runs) {
-    double above = std::nan("");
-    if (reference != nullptr && reference->losses.size() >= r.losses.size()) {
-      RecordedRun same = *reference;
-      same.losses.resize(r.losses.size());
-      above = r.final_loss() - same.final_loss();
-    }
+    const double above = reference == nullptr || reference->losses.size() < r.losses.size()
+                             ? std::nan("")
+                             : r.final_loss() - reference->final_loss(r.losses.size());
     const auto broke = r.first_not_finite();
     t.add({r.name, r.arithmetic.empty() ? Cell{} : Cell{r.arithmetic}, static_cast<std::int64_t>(r.losses.size()),
            cell_of(r.final_loss()), cell_of(above), cell_of(r.held_out_loss), r.scaler ? Cell{r.skipped()} : Cell{},
-           broke ? Cell{*broke} : Cell{}, cell_of(r.tokens_per_second), cell_of(r.peak_gib)});
+           broke ? Cell{*broke} : Cell{}, r.was_busy ? Cell{} : cell_of(r.tokens_per_second), cell_of(r.peak_gib)});
   }
   return t;
 }
 
 PlotColour colour_of(const RecordedRun& r) {
-  for (const auto& [name, colour] : {std::pair{"fp32", ink},
-                                     {"tf32", grey},
+  for (const auto& [name, colour] : {std::pair{"fp32", grey},
+                                     {"tf32", ink},
                                      {"bf16-amp", orange},
                                      {"fp16-amp", blue},
                                      {"fp16-amp-noscale", vermilion},
@@ -133,11 +132,17 @@ Plot losses_plot(const std::vector<RecordedRun>& runs, const RecordedRun& refere
 
 // ---- What the scalers did, and what was lost under them
 
-struct Held {
+struct HeldPart {
   std::uint64_t zero = 0, count = 0;
   double predicted = 0;  // zeros
 
+  void add(const WatchedTensor& t, double expected) { zero += t.zero.total(), count += t.count, predicted += expected; }
   double share() const { return static_cast<double>(zero) / static_cast<double>(count); }
+  double predicted_share() const { return predicted / static_cast<double>(count); }
+  double surplus() const { return static_cast<double>(zero) - predicted; }
+};
+struct Held : HeldPart {
+  std::map<std::string, HeldPart> parts;  // of a layer
 };
 
 // Activation gradients that a run held in FP16, beside what the reference's, at the same step and in a wider type,
@@ -152,13 +157,34 @@ std::map<std::int64_t, Held> held_in_fp16(
     const int k = std::isnan(t.unscaled(1)) ? 0 : std::ilogb(t.scale);
     if (found == wide.end() || std::ldexp(1.0, k) != t.scale || found->second.count() != t.count || t.count == 0)
       return;
-    Held& held = by_step[t.step];
-    held.zero += t.zero.total(), held.count += t.count;
     const ExponentHistogram& h = found->second;
-    held.predicted += static_cast<double>(h.zero.total());
-    if (nonzero_count(h) > 0) held.predicted += zero_at(h, k) * static_cast<double>(nonzero_count(h));
+    double expected = static_cast<double>(h.zero.total());
+    if (nonzero_count(h) > 0) expected += zero_at(h, k) * static_cast<double>(nonzero_count(h));
+    by_step[t.step].add(t, expected), by_step[t.step].parts[part_of(t.name)].add(t, expected);
   });
   return by_step;
+}
+
+// Where a run has zeros that the last rounding does not explain; empty where it has next to none.
+std::string surplus_note(const RecordedRun& r, const Held& held) {
+  constexpr double agrees = 0.02, most_of_it = 0.9;
+  if (held.surplus() < agrees * static_cast<double>(held.zero)) return "";
+  const auto most = std::max_element(held.parts.begin(), held.parts.end(), [](const auto& a, const auto& b) {
+    return a.second.surplus() < b.second.surplus();
+  });
+  std::string text = r.name + " recorded " + percent_text(held.share()) +
+                     " zeros at step 0 where the binades predict " + percent_text(held.predicted_share()) +
+                     ": rounding of the results does not explain the others, "
+                     "which were lost on the way to them";
+  const double share = most->second.surplus() / held.surplus();
+  if (share < most_of_it) return text + ", in several parts.";
+  HeldPart rest = held;
+  rest.zero -= most->second.zero, rest.count -= most->second.count, rest.predicted -= most->second.predicted;
+  return text + (share > 0.995 ? ", all" : ", " + percent_text(share, 2)) + " of them to " + most->first + " (" +
+         percent_text(most->second.share()) + " for " + percent_text(most->second.predicted_share()) +
+         (rest.count == 0
+              ? ")."
+              : "; elsewhere " + percent_text(rest.share()) + " for " + percent_text(rest.predicted_share()) + ").");
 }
 
 void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& reference, const Reference& read,
@@ -170,6 +196,13 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
                real_column("zeros recorded", "%", 3), real_column("zeros predicted", "%", 3)},
               {},
               "at step 0 all have the same weights (fp16-pure's are rounded to FP16); later each follows its own path",
+              {}};
+  Table parts{"check_parts",
+              "The same at step 0 by part of a layer",
+              {text_column("run"), text_column("part"), integer_column("values"), real_column("zeros recorded", "%", 3),
+               real_column("zeros predicted", "%", 3), integer_column("more than predicted")},
+              {},
+              "",
               {}};
   Panel scales, lost, both;
   scales.title = "loss scale", lost.title = "zeros recorded in FP16", both.title = "predicted and recorded, step 0";
@@ -197,15 +230,18 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
     Series s{r.name, Draw::line_points, {}, {}, {}, {}, {}, colour_of(r)};
     for (const auto& [step, h] : held) {
       s.x.push_back(static_cast<double>(step)), s.y.push_back(100 * h.share());
-      check.add({r.name, step, static_cast<std::int64_t>(h.count), 100 * h.share(),
-                 100 * h.predicted / static_cast<double>(h.count)});
+      check.add({r.name, step, static_cast<std::int64_t>(h.count), 100 * h.share(), 100 * h.predicted_share()});
     }
     lost.series.push_back(std::move(s));
     if (const Held& last = held.rbegin()->second; most_lost == nullptr || last.share() > most_share)
       most_lost = &r, most_share = last.share();
     if (const auto first = held.find(0); first != held.end()) {
       const auto place = static_cast<double>(both.x.categories.size());
-      const double told = first->second.predicted / static_cast<double>(first->second.count);
+      const double told = first->second.predicted_share();
+      for (const auto& [part, p] : first->second.parts)
+        parts.add({r.name, part, static_cast<std::int64_t>(p.count), 100 * p.share(), 100 * p.predicted_share(),
+                   static_cast<std::int64_t>(p.surplus())});
+      if (const std::string note = surplus_note(r, first->second); !note.empty()) out.notes.push_back(note);
       both.x.categories.push_back(r.name);
       predicted.x.push_back(place), predicted.y.push_back(100 * told);
       recorded.x.push_back(place), recorded.y.push_back(100 * first->second.share());
@@ -213,6 +249,7 @@ void scaler_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refer
     }
   }
   if (!check.rows.empty()) out.tables.push_back(std::move(check));
+  if (!parts.rows.empty()) out.tables.push_back(std::move(parts));
   Plot scaler{"scales", "", "the loss scale of each run, and the zeros among its FP16 gradients", {}, 2, 0, ""};
   if (!scales.series.empty()) scaler.panels.push_back(std::move(scales));
   if (!lost.series.empty()) scaler.panels.push_back(std::move(lost));
@@ -365,19 +402,27 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         std::any_of(runs.begin(), runs.end(), [](const RecordedRun& r) { return r.losses.size() >= 10; });
     if (has_losses) out.plots.push_back(losses_plot(runs, *reference, about));
   }
+  const Ranking ranking = rank(runs);
+  comparison_parts(runs, ranking, out);
   gradient_parts(g, about, out);
   fp8_parts(read, about, out);
+  fp8_check_parts(runs, out);
+  if (reference != nullptr) zero_parts(runs, *reference, ranking, out);
   if (reference != nullptr) scaler_parts(runs, *reference, read, out);
   if (reference != nullptr) score_parts(runs, *reference, read, out);
   out.finding = finding_of(runs, reference, g);
+  out.answers = answers_of(runs, reference, ranking, read);
   if (g.is_bounded) out.notes.push_back(bounded_note);
   if (g.in_fp16)
     out.notes.push_back(
         "Some gradients of this run were held in FP16: what it had lost by then is not among the shares.");
   out.notes.push_back(binades_note);
-  const bool has_seeds = std::any_of(runs.begin(), runs.end(), [](const RecordedRun& r) { return r.seed != 1; });
-  if (runs.size() > 1 && !has_seeds)
-    out.notes.push_back("One seed a recipe: small differences of losses may be the seed's.");
+  if (runs.size() > 1)
+    out.notes.push_back(ranking.seeds.is_known()
+                            ? "What a seed changes is known of " + ranking.seeds.runs.front()->recipe +
+                                  " alone, from " + std::to_string(ranking.seeds.runs.size()) +
+                                  " seeds: a difference little larger may still be a seed's."
+                            : "One seed a recipe: small differences of losses may be the seed's.");
   return out;
 }
 

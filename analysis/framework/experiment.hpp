@@ -10,6 +10,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/dot/model.hpp"
+#include "narrow/report/page.hpp"
 #include "narrow/report/plot.hpp"
 #include "narrow/report/table.hpp"
 
@@ -122,6 +123,7 @@ struct Outcome {
   std::vector<narrow::report::Table> tables;  // the one that answers the question first
   std::vector<narrow::report::Plot> plots;    // the same
   std::string finding;                // one sentence with its number, computed
+  std::vector<narrow::report::Answer> answers;  // to what a practitioner asks first; most experiments have none
   Source data;
   // What it stands on beside the data and the definitions of formats and casts: models of tensor cores, vendors'
   // tables. run_experiment adds these two, and says all of it under every table and picture.

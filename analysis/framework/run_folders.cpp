@@ -27,6 +27,12 @@ std::vector<std::string> recorded_folders() {
   return {};
 }
 
+std::string recorded_folder(const std::string& name) {
+  for (const std::string& folder : recorded_folders())
+    if (folder.substr(folder.rfind('/') + 1) == name) return folder;
+  return "";
+}
+
 std::string run_folder(const std::string& given) {
   std::error_code error;
   if (given.empty() || given.find('/') != std::string::npos || fs::exists(given, error)) {

@@ -48,11 +48,11 @@ std::size_t end_of_number(std::string_view name) {
 
 }  // namespace
 
-double RecordedRun::final_loss() const {
+double RecordedRun::final_loss(std::size_t of_first) const {
   constexpr std::size_t last = 20;
-  const std::size_t n = std::min(last, losses.size());
+  const std::size_t end = std::min(of_first, losses.size()), n = std::min(last, end);
   double mean = 0;
-  for (std::size_t i = losses.size() - n; i < losses.size(); ++i) mean += losses[i].loss / static_cast<double>(n);
+  for (std::size_t i = end - n; i < end; ++i) mean += losses[i].loss / static_cast<double>(n);
   return n == 0 || !std::isfinite(mean) ? std::nan("") : mean;
 }
 
@@ -78,6 +78,8 @@ RecordedRun recorded_run(const std::string& folder) {
   r.rate = number_of(about, "rate"), r.tokens_per_second = number_of(about, "tokens_per_second");
   r.peak_gib = number_of(about, "peak_gib"), r.held_out_loss = number_of(about, "held_out_loss");
   r.arithmetic = text_of(about, "arithmetic", "");
+  const auto busy = about.find("machine_was_busy");
+  r.was_busy = busy != about.end() && *busy == true;
   r.has_other_rate = std::isfinite(r.rate) && r.rate != usual_rate;
   r.losses = run.losses();
   if (run.has_scaler()) r.scaler = run.scale_log();
@@ -94,6 +96,75 @@ std::string RecordedRun::end_text() const {
 std::string RecordedRun::size_text() const {
   return parameters > 0 ? "at " + significant_text(static_cast<double>(parameters) / 1e6, 3) + " M parameters"
                         : "in " + name;
+}
+
+namespace {
+
+double range_of(const std::vector<const RecordedRun*>& runs, double (*value)(const RecordedRun&),
+                bool as_share = false) {
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  for (const RecordedRun* r : runs) {
+    const double x = value(*r);
+    if (!std::isfinite(x)) return std::nan("");
+    low = std::min(low, x), high = std::max(high, x);
+  }
+  return as_share ? (high - low) / low : high - low;
+}
+
+}  // namespace
+
+SeedSpread spread_of_seeds(const std::vector<RecordedRun>& runs) {
+  constexpr double near_best = 1.05;
+  SeedSpread farthest{{}, std::nan(""), std::nan(""), std::nan("")};
+  for (const RecordedRun& first : runs) {
+    if (!first.is_usual_but_seed()) continue;
+    SeedSpread own;
+    std::vector<std::int64_t> seeds;
+    double best = HUGE_VAL;  // of as many steps
+    for (const RecordedRun& r : runs) {
+      if (!r.is_usual_but_seed() || r.losses.size() != first.losses.size()) continue;
+      if (r.final_loss() < best) best = r.final_loss();
+      if (r.recipe != first.recipe) continue;
+      if (std::find(seeds.begin(), seeds.end(), r.seed) != seeds.end()) continue;
+      seeds.push_back(r.seed), own.runs.push_back(&r);
+    }
+    const bool all_train = std::all_of(own.runs.begin(), own.runs.end(),
+                                       [&](const RecordedRun* r) { return r->final_loss() <= near_best * best; });
+    if (!own.is_known() || !all_train) continue;
+    own.final_loss = range_of(own.runs, [](const RecordedRun& r) { return r.final_loss(); });
+    own.held_out = range_of(own.runs, [](const RecordedRun& r) { return r.held_out_loss; });
+    own.speed_share = range_of(
+        own.runs, [](const RecordedRun& r) { return r.was_busy ? std::nan("") : r.tokens_per_second; }, true);
+    if (!farthest.is_known() || own.final_loss > farthest.final_loss) farthest = own;
+  }
+  return farthest;
+}
+
+Compared compare(const RecordedRun& run, const RecordedRun& with, const SeedSpread& seeds) {
+  const std::size_t steps = std::min(run.losses.size(), with.losses.size());
+  const double ends = run.final_loss(steps), other = with.final_loss(steps);
+  Compared c;
+  c.final_loss = ends - other;
+  c.held_out = run.losses.size() == with.losses.size() ? run.held_out_loss - with.held_out_loss : std::nan("");
+  c.final_in_spreads = c.final_loss / seeds.final_loss, c.held_out_in_spreads = c.held_out / seeds.held_out;
+  if (steps > 0 && std::isnan(ends) != std::isnan(other)) {
+    c.verdict = std::isnan(ends) ? Difference::above : Difference::below;
+    return c;
+  }
+  std::size_t above = 0, below = 0, known = 0;
+  for (const double x : {c.final_in_spreads, c.held_out_in_spreads})
+    if (std::isfinite(x)) ++known, above += x > 1, below += x < -1;
+  c.verdict = known == 0                 ? Difference::unknown
+              : above == known           ? Difference::above
+              : below == known           ? Difference::below
+              : above == 0 && below == 0 ? Difference::within
+                                         : Difference::undecided;
+  return c;
+}
+
+std::string text_of(Difference verdict) {
+  constexpr const char* words[] = {"within the seeds", "above", "below", "not decided", "not known"};
+  return words[static_cast<std::size_t>(verdict)];
 }
 
 bool is_recorded(const std::string& folder) {

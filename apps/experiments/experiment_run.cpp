@@ -62,6 +62,7 @@ narrow::report::PageSection page_section(const analysis::Experiment& experiment,
   section.finding = outcome.finding;
   section.data = outcome.data.text;
   section.evidence = analysis::evidence_text(outcome.evidence);
+  section.answers = outcome.answers;
   section.notes = outcome.notes;
   section.command = command;
   for (const narrow::report::Plot& plot : outcome.plots)
@@ -81,6 +82,8 @@ Json outcome_json(const analysis::Experiment& experiment, const analysis::Parame
   json["evidence"] = Json::array();
   for (const analysis::Basis& part : outcome.evidence)
     json["evidence"].push_back({{"class", narrow::evidence_name(part.evidence)}, {"what", part.what}});
+  for (const narrow::report::Answer& a : outcome.answers)
+    json["answers"].push_back({{"question", a.question}, {"answer", a.text}});
   json["notes"] = outcome.notes;
   json["version"] = narrow::version;
   json["command"] = parameters.command();

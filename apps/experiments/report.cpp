@@ -36,8 +36,12 @@ void members(Archive& archive, PageTable& t) {
   archive(t.table, t.file);
 }
 template <class Archive>
+void members(Archive& archive, Answer& a) {
+  archive(a.question, a.text);
+}
+template <class Archive>
 void members(Archive& archive, PageSection& s) {
-  archive(s.name, s.question, s.finding, s.data, s.evidence, s.failure, s.notes, s.pictures, s.tables, s.command);
+  archive(s.name, s.question, s.finding, s.data, s.evidence, s.answers, s.failure, s.notes, s.pictures, s.tables, s.command);
 }
 
 }  // namespace narrow::report

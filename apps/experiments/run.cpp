@@ -89,6 +89,8 @@ int run(const Options& options) {
     return 0;
   }
   print(paint(narrow::visible(outcome.finding), Colour::bold, use_colour(1)) + "\n");
+  for (const narrow::report::Answer& a : outcome.answers)
+    print(paint(narrow::visible(a.question), Colour::bold, use_colour(1)) + " " + narrow::visible(a.text) + "\n");
   print("Data: " + narrow::visible(outcome.data.text) + ".\nEvidence: " + analysis::evidence_text(outcome.evidence) +
         ".\n");
   for (const std::string& note : outcome.notes) print(narrow::visible(note) + "\n");

@@ -6,7 +6,8 @@
 Each recipe becomes a folder that `narrow report run=FOLDER` reads. The same seed gives every recipe the same start and the same
 batches. Needs torch, numpy and narrow. fp32 to bf16-pure are torch's own arithmetic, fp8-scaled-mm is FP8 by torch._scaled_mm;
 all others are narrow.torch.emulate, by the names of `narrow train --list-recipes`. An H200 takes 1 to 3 minutes a recipe, fp32
-without TF32 longer: give it --steps 200; products summed as a tensor core does (*-hopper) take hours. Folders that are complete are left.
+without TF32 and fp8-scaled-mm longer: give them --steps 200; products summed as a tensor core does (*-hopper) take hours. Folders that are complete are left.
+A folder's name tells seed, rate and remedy where they are not the usual. Speeds compare only where the machine does nothing else.
 """
 
 import argparse

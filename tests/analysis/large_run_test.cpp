@@ -173,13 +173,16 @@ TEST_CASE("analysis: a run has a name, or is a folder") {
 
 TEST_CASE("analysis: every recorded run is whole and small") {
   const std::vector<RecordedRun> runs = recorded_runs();
-  REQUIRE(runs.size() >= 8);
+  REQUIRE(runs.size() >= 16);
   std::uintmax_t bytes = 0;
   for (const RecordedRun& r : runs) {
     CAPTURE(r.name);
     for (const auto& file : std::filesystem::directory_iterator(r.folder)) bytes += file.file_size();
     CHECK(r.parameters > 120'000'000);
-    CHECK(r.tokens_per_step * r.steps >= 30'000'000);
+    // FP32 without TF32 and torch._scaled_mm are slow: 200 steps of them show what they are recorded for.
+    const bool may_be_short = r.recipe == "fp32" || r.recipe == "fp8-scaled-mm";
+    CHECK(r.steps >= (may_be_short ? 200 : 600));
+    CHECK(r.tokens_per_step * r.steps >= (may_be_short ? 10'000'000 : 30'000'000));
     CHECK(static_cast<std::int64_t>(r.losses.size()) == r.steps);
     CHECK(r.scaler.has_value() == (r.recipe.rfind("fp16-amp", 0) == 0 && r.recipe != "fp16-amp-noscale"));
     CHECK(r.losses[0].loss == doctest::Approx(10.2).epsilon(0.02));  // log 23,040 and what the start adds

@@ -38,6 +38,18 @@ Page example(std::size_t rows) {
 
 }  // namespace
 
+TEST_CASE("report: answers stand before the findings and lead to their experiment") {
+  Page page = example(3);
+  CHECK_FALSE(test::contains(to_html(page), "<dl"));
+  page.sections[0].answers = {{"Is it <so>?", "At 2^4 by 5 %."}};
+  const std::string html = to_html(page);
+  const std::size_t at =
+      html.find("<dt><a href=\"#good\">Is it &lt;so&gt;?</a></dt><dd>At 2<sup>4</sup> by 5&nbsp;%.</dd>");
+  REQUIRE(at != std::string::npos);
+  CHECK(at < html.find("<ol"));
+  CHECK(test::contains(to_markdown(page.sections[0], {}), "by 5 %"));
+}
+
 TEST_CASE("report: the page opens with all findings before the first experiment") {
   const std::string html = to_html(example(3));
   const std::size_t first = html.find("<section");

@@ -87,6 +87,15 @@ std::string section_block(const PageSection& s, std::size_t number) {
   return out + "</section>\n";
 }
 
+std::string answer_list(const Page& page) {
+  std::string out;
+  for (const PageSection& s : page.sections)
+    for (const Answer& a : s.answers)
+      out += "<dt><a href=\"#" + escaped_html(s.name) + "\">" + html_with_powers(a.question) + "</a></dt><dd>" +
+             html_with_powers(a.text) + "</dd>\n";
+  return out.empty() ? out : "<dl class=\"answers card\">\n" + out + "</dl>\n";
+}
+
 std::string found_list(const Page& page) {
   std::string out = "<ol class=\"found card\">\n";
   for (std::size_t i = 0; i < page.sections.size(); ++i) {
@@ -110,13 +119,15 @@ std::string to_html(const Page& page) {
       escaped_html(page.title) + "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" + page_style() +
       "</style>\n</head>\n<body>\n<main>\n<header><h1>" + escaped_html(page.title) + "</h1>\n<p>" +
       html_with_powers(page.introduction) + "</p></header>\n";
-  out += found_list(page);
+  out += answer_list(page) + found_list(page);
   for (std::size_t i = 0; i < page.sections.size(); ++i) out += section_block(page.sections[i], i + 1);
   return out + "<footer><p>" + escaped_html(page.made_by) + "</p></footer>\n</main>\n</body>\n</html>\n";
 }
 
 std::string to_markdown(const PageSection& s, const std::vector<std::string>& picture_files) {
   std::string out = "# " + escaped_markdown(s.question) + "\n\n" + escaped_markdown(s.finding) + "\n";
+  for (const Answer& a : s.answers)
+    out += "\n**" + escaped_markdown(a.question) + "** " + escaped_markdown(a.text) + "\n";
   if (!s.data.empty()) out += "\nData: " + escaped_markdown(s.data) + ".\n";
   if (!s.evidence.empty()) out += "\nEvidence: " + escaped_markdown(s.evidence) + ".\n";
   for (const std::string& note : s.notes) out += "\n" + escaped_markdown(note) + "\n";

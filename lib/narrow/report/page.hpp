@@ -18,11 +18,17 @@ struct PageTable {
   std::string file;  // of the CSV beside the page
 };
 
+// What a reader comes with, and what the numbers say to it.
+struct Answer {
+  std::string question, text;
+};
+
 struct PageSection {
   std::string name, question;
   std::string finding;        // one sentence
   std::string data;           // whose numbers these are: a file, a recording, made ones
   std::string evidence = {};  // what they stand on
+  std::vector<Answer> answers = {};  // they lead the page
   std::string failure;        // not empty: the experiment failed, and why; then there is nothing else
   std::vector<std::string> notes;
   std::vector<PagePicture> pictures;

@@ -36,6 +36,8 @@ header p { margin:0; max-width:46em; color:var(--muted); font-size:1.05em; }
 h2 { margin:0; font-size:1.42em; line-height:1.3; letter-spacing:-.01em; font-weight:650; text-wrap:pretty; }
 h3 { margin:0 0 2px; font-size:1.02em; line-height:1.4; font-weight:650; }
 .card { background:var(--card); border:1px solid var(--rule); border-radius:12px; }
+.answers { margin:24px 0 0; padding:8px 28px 14px; }
+.answers dt { margin-top:10px; font-weight:650; } .answers dd { margin:2px 0 0; line-height:1.45; }
 .found { margin:28px 0 56px; padding:8px 28px 10px; list-style:none; }
 .found li { display:grid; grid-template-columns:2.1em 1fr; padding:13px 0 14px; border-top:1px solid var(--rule); }
 .found li:first-child { border-top:0; }
@@ -75,7 +77,7 @@ th.r, td.r { text-align:right; } td.long { white-space:normal; min-width:12em; }
   overflow-wrap:anywhere; }
 footer { color:var(--muted); font-size:.86em; }
 @media (max-width:640px) { main { padding:0 12px 40px; } header { padding-top:32px; } h1 { font-size:1.6em; }
-  section { padding:20px 16px 14px; } .found { padding:4px 16px; } }
+  section { padding:20px 16px 14px; } .found, .answers { padding:4px 16px; } }
 )";
 
 constexpr const char* print_rules = R"(
@@ -83,7 +85,7 @@ constexpr const char* print_rules = R"(
   @page { margin:14mm 13mm; }
   * { print-color-adjust:exact; -webkit-print-color-adjust:exact; }
   body { font-size:10pt; line-height:1.45; background:#FFF; } main { max-width:none; padding:0; }
-  header { padding-top:0; } .card { border:0; border-radius:0; } .found { margin:14px 0 0; padding:0; }
+  header { padding-top:0; } .card { border:0; border-radius:0; } .found, .answers { margin:14px 0 0; padding:0; }
   .found li { padding:6px 0; break-inside:avoid; }
   section { padding:0; margin:0; break-before:page; } a { color:inherit; } .label a { display:none; }
   .wide { overflow:visible; } .wide svg { min-width:0; } h2, h3, .finding { break-after:avoid; }
