@@ -44,3 +44,11 @@ for x in a b; do
 done
 quiet gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy
 quiet gemm --model hopper.wgmma.f32.e4m3.e4m3 --plan promote:128 --a a.safetensors --b b.safetensors -o d.safetensors
+
+# The same model as a folder, and in FP8 with a configuration that does not say so.
+mkdir -p model
+cp model.safetensors model/
+echo '{"model_type": "digits"}' >model/config.json
+quiet quantize model model-nvfp4 --layout compressed-tensors --to nvfp4
+quiet quantize model model-fp8 --layout deepseek --to fp8_128x128
+cp model/config.json model-fp8/

@@ -6,6 +6,7 @@
 #include "checkpoint/model.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
+#include "narrow/tensor/gguf.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/strict_json.hpp"
@@ -19,8 +20,9 @@ Json read_json_file(const Checkpoint& c, const std::string& name, const char* ru
   std::error_code error;
   const std::string path = c.folder + name;
   if (!fs::exists(path, error)) return {};
+  const std::string text = narrow::read_text(path);  // what cannot be read is no verdict on it
   try {
-    Json json = narrow::parse_strict_json<Json>(narrow::read_text(path), "not read");
+    Json json = narrow::parse_strict_json<Json>(text, "not read");
     if (json.is_object()) return json;
     report.add(rule, name, "", "is no object { }");
   } catch (const narrow::Error& e) {
@@ -46,10 +48,10 @@ std::map<std::string, std::string> weight_map(const Checkpoint& c, Report& repor
 }
 
 void add_file(Checkpoint& c, const std::string& path, const std::string& name, Report& report, std::uint64_t& bytes) {
+  const std::shared_ptr<const narrow::MappedFile> mapped =
+      narrow::MappedFile::open(path);  // what cannot be read is no verdict on it
   try {
-    const bool is_gguf = name.ends_with(".gguf");
-    narrow::TensorFile file =
-        is_gguf ? narrow::open_tensor_file(path) : narrow::read_safetensors(narrow::MappedFile::open(path));
+    narrow::TensorFile file = name.ends_with(".gguf") ? narrow::read_gguf(mapped) : narrow::read_safetensors(mapped);
     for (const narrow::Unreadable& t : file.unreadable) report.add("unread-type", name, t.name, t.why);
     for (auto& entry : file.metadata) c.all.metadata.push_back(std::move(entry));
     for (narrow::Tensor& t : file.tensors) {

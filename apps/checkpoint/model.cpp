@@ -124,7 +124,9 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
     for (const auto& entry : tensors.back().metadata) metadata.push_back(entry);
     if (!tensors.back().is_changed)  // what the file says of narrow's own blocks stays true of those that stay
       for (const auto& entry : shard.metadata)
-        if (entry.first.starts_with("narrow.") && entry.first.ends_with("." + name)) metadata.push_back(entry);
+        if (entry.first == narrow::block_format_key(name) || entry.first == narrow::scale2_key(name) ||
+            entry.first == "narrow.format." + name)
+          metadata.push_back(entry);
     for (const narrow::TensorHeader& h : tensors.back().headers) {
       headers.push_back(h);
       total += h.bytes();
@@ -158,6 +160,10 @@ std::size_t copy_others(const Model& from, const std::string& to, const std::vec
   std::size_t copies = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator it(from.path, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename() == ".git") {  // it has another copy of everything
+      it.disable_recursion_pending();
+      continue;
+    }
     const fs::path relative = fs::relative(it->path(), from.path);
     const std::string name = relative.string();
     const bool is_shard =

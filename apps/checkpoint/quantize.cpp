@@ -73,7 +73,9 @@ Target choose_format(const narrow::Layout& layout, const std::string& to, const 
 
 // Weights of linear layers: what no custom keeps.
 bool is_linear_weight(const narrow::Tensor& t) {
-  if (!t.type.has_format() || t.shape.size() < 2 || t.values() == 0 || lint::is_kept_by_custom(t.name)) return false;
+  if (t.type.kind != narrow::ElementKind::floating || t.shape.size() < 2 || t.values() == 0 ||
+      lint::is_kept_by_custom(t.name))
+    return false;
   return t.name.find("bias") == std::string::npos &&
          (t.name.ends_with("weight") || t.name.find("experts") != std::string::npos);
 }

@@ -64,7 +64,7 @@ class Checkpoints(unittest.TestCase):
         for name in ("deepseek", "ct-nvfp4", "bnb-nf4-double", "ct-int4-group-asym", "mxfp4"):
             with self.subTest(name):
                 folder, want = self.samples / name, layouts.read(self.samples / name)
-                rows = {r["tensor"]: r for r in json.loads(narrow("stats", folder, "--formats", "fp16", "--json"))["rows"]}
+                rows = {r["tensor"]: r for r in json.loads(narrow("stats", folder, "--formats", "fp16", "--json"))}
                 told = {t["name"]: t for t in json.loads(narrow("inspect", folder, "--json"))["tensors"]}
                 for tensor in layouts.codes(folder):
                     self.assertEqual(np.float32(rows[tensor]["amax"]), np.abs(want[tensor]).max(), tensor)

@@ -137,6 +137,9 @@ struct Inputs : Folder {
     write("recipe.json", test::narrow({"train", "--print-recipe", "fp16-amp"}).out);
     write("lesson.md", "# A lesson\n\nWords with $x^2$.\n");
     write("index.html", test::explorer_page);
+    std::filesystem::create_directory(path() + "/model");
+    write("model/config.json", R"({"model_type": "m"})");
+    write("model/model.safetensors", test::safetensors_of({{"m.weight", "F32", "[10,30]", x}}));
   }
   void write(const std::string& name, const std::string& content) const {
     std::ofstream(path() + "/" + name, std::ios::binary) << content;
@@ -151,6 +154,14 @@ const std::vector<Case> cases = {
     {{"cast", "@IN/x.safetensors", "@OUT/y.safetensors", "--to", "e4m3"}, 0, true, {"y.safetensors"}},
     {{"cast", "@IN/x.npy", "@OUT/y.npy", "--to", "fp16"}},
     {{"cast", "@IN/model.safetensors.index.json", "@OUT/y.safetensors", "--to", "mxfp8"}},
+    {{"quantize", "@IN/x.safetensors", "@OUT/q.safetensors", "--layout", "deepseek", "--to", "fp8_128x128", "--tensors",
+      "grad"},
+     0,
+     true,
+     {"q.safetensors"}},
+    {{"quantize", "@IN/model", "@OUT/model", "--layout", "narrow", "--to", "nvfp4"}, 0, false},
+    {{"dequantize", "@IN/x.safetensors", "@OUT/d.safetensors"}, 0, true, {"d.safetensors"}},
+    {{"lint", "@IN/model", "--json"}},
     {{"stats", "@IN/x.safetensors", "--formats", "fp16,e4m3", "--fail-if", "overflow > 99%", "--json"}},
     {{"histogram", "@IN/x.safetensors", "-o", "@OUT/h.svg"}, 0, true, {"h.svg"}},
     {{"compare", "@IN/x.safetensors", "@IN/x.safetensors"}},

@@ -59,13 +59,12 @@ const nlohmann::json& CheckpointParts::config() const {
 
 nlohmann::json read_quantization_config(const std::string& folder) {
   const std::string path = folder + "config.json";
+  const std::string text = file_exists(path) ? read_text(path) : "{}";
   try {
-    if (file_exists(path)) {
-      const nlohmann::json all = parse_strict_json<nlohmann::json>(read_text(path), path);
-      for (const char* key : {"quantization_config", "compression_config"})
-        if (all.is_object() && all.contains(key) && all[key].is_object()) return all[key];
-    }
-  } catch (const Error&) {  // lint says what is wrong with it
+    const nlohmann::json all = parse_strict_json<nlohmann::json>(text, path);
+    for (const char* key : {"quantization_config", "compression_config"})
+      if (all.is_object() && all.contains(key) && all[key].is_object()) return all[key];
+  } catch (const Error&) {  // no JSON: lint says so
   }
   return nlohmann::json::object();
 }
