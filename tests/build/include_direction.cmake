@@ -30,7 +30,7 @@ set(may_analysis ${all_but_cuda_and_plot} umbrella)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot golden cuda lesson)
 
 # Rooms of the program: everybody sees cli, topics see options, and experiments alone those of analysis/.
-set(rooms cli options formats tensors products scaling training experiments bench lessons explorer)
+set(rooms cli options formats tensors checkpoint products scaling training experiments bench lessons explorer)
 foreach(room IN LISTS rooms)
   set(opens_${room} cli options ${room})
 endforeach()

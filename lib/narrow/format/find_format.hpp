@@ -98,6 +98,7 @@ constexpr std::optional<Format> parse_p3109(std::string_view name) noexcept {
 
 }  // namespace detail
 
+// Where the formats that are named binary8p3se are defined.
 inline constexpr std::string_view p3109_source = "IEEE P3109 draft 4.0";
 
 // The row that a name or alias stands for; nullptr when there is none.

@@ -34,7 +34,7 @@ constexpr Code next_up(Code code, const Format& f) noexcept {
 // The next smaller value.
 constexpr Code next_down(Code code, const Format& f) noexcept {
   if (is_nan(code, f)) return code;
-  const Code bottom = f.has_infinity() ? f.infinity_code(true) : f.max_code(true);
+  const Code bottom = f.has_infinity() && f.has_sign ? f.infinity_code(true) : f.max_code(true);
   const std::int64_t place = ordinal(code, f);
   if (place == ordinal(bottom, f)) return bottom;
   return place == 1 ? f.zero_code() : from_ordinal(place - 1, f);

@@ -22,14 +22,17 @@ struct BlockParts {
   std::vector<std::uint64_t> shape = {};  // the same
   Tensor codes, scales;
   std::optional<Tensor> scale2 = {};
-  enum class Second : std::uint8_t { factor, divisor, amax } second = Second::factor;  // what scale2 is
+  // What scale2 is.
+  enum class Second : std::uint8_t { factor, divisor, amax };
+  Second second = Second::factor;  // of this tensor
   // Codes that no element type describes: `bits` each, rows of `row_bits`, the first code in the low bits (or the high
   // ones).
   struct Packing {
     int bits = 0;  // 0: the elements of `codes` are the codes
     bool high_first = false;
     std::uint64_t row_bits = 0;
-  } packing = {};
+  };
+  Packing packing = {};              // of this tensor
   std::vector<float> values = {};    // what the codes are worth, where they are not of format.element
   std::optional<Tensor> zeros = {};  // subtracted from what the code is worth, one a block
   float divisor = 1;                 // of all values
