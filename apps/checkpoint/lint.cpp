@@ -121,6 +121,12 @@ std::string github(const std::string& folder, const lint::Finding& f) {
          "::" + escaped((f.tensor.empty() ? "" : f.tensor + " ") + f.text, false) + "\n";
 }
 
+std::size_t quantised_in(const lint::Checkpoint& c) {
+  return c.quantised.size() +
+         static_cast<std::size_t>(std::count_if(c.all.tensors.begin(), c.all.tensors.end(),
+                                                [](const narrow::Tensor& t) { return t.blocks != nullptr; }));
+}
+
 std::string text_of(const std::string& model, const lint::Checkpoint& c, const std::vector<lint::Finding>& findings) {
   constexpr std::size_t most = 5;  // of one rule
   const bool colour = use_colour(1);
@@ -144,7 +150,7 @@ std::string text_of(const std::string& model, const lint::Checkpoint& c, const s
     return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
   };
   return text + printable(model) + ": " + many(c.all.tensors.size(), "tensor") + ", " +
-         std::to_string(c.quantised.size()) + " quantised; " +
+         std::to_string(quantised_in(c)) + " quantised; " +
          (findings.empty()
               ? "nothing found\n"
               : many(counts[2], "error") + ", " + many(counts[1], "warning") + ", " + many(counts[0], "note") + "\n");
@@ -160,7 +166,7 @@ Json to_json(const std::string& model, const lint::Checkpoint& c, const std::vec
                     {"message", f.text}});
   return {{"model", model},
           {"tensors", c.all.tensors.size()},
-          {"quantised", c.quantised.size()},
+          {"quantised", quantised_in(c)},
           {"findings", std::move(list)}};
 }
 

@@ -40,6 +40,8 @@ class Kept {
   bool has(const std::string& module) const {
     return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
       if (word.starts_with("re:")) {
+        for (const char* python : {"\\d", "\\w", "\\s", "\\b", "(?"})
+          if (word.find(python) != std::string::npos) return true;
         try {
           return NamePattern(word.substr(3)).matches(module);
         } catch (const narrow::Error&) {
@@ -47,7 +49,8 @@ class Kept {
         }
       }
       return word == module || module.starts_with(word + ".") || last_word(module) == word || fits(word, module) ||
-             fits("*." + word, module) || fits(word + ".*", module);
+             fits("*." + word, module) || fits(word + ".*", module) ||
+             ("." + module + ".").find("." + word + ".") != std::string::npos;
     });
   }
 
@@ -64,13 +67,19 @@ void check_claims(const Checkpoint& c, const Json& q, Report& report) {
   if (c.config.is_null()) return;
   const std::string method = word_at(q, "quant_method");
   if (method.empty()) {
-    if (!c.quantised.empty() && c.quantised[0].parts.layout != "narrow")
+    const bool is_told = !q.empty() || (c.other_config.is_object() && c.other_config.contains("quantization"));
+    if (!is_told && !c.quantised.empty() && c.quantised[0].parts.layout != "narrow")
       report.add("config-says-plain", "config.json", "",
                  "has no quantization_config, and " + std::to_string(c.quantised.size()) +
                      " tensors are quantised: a loader takes codes for values");
     return;
   }
-  // Experts alone are quantised where the method is that of gpt-oss.
+  // What is claimed is known of these; experts alone are quantised where the method is that of gpt-oss.
+  const bool is_known =
+      method == "fp8" || method == "compressed-tensors" || method == "modelopt" || method == "bitsandbytes";
+  const bool names_layers = q.dump().find("quantized_layers") != std::string::npos ||
+                            (q.contains("config_groups") && q.dump().find("\"Linear\"") == std::string::npos);
+  if (!is_known || names_layers) return;
   const Kept kept(q, c.other_config);
   for (const narrow::Tensor& t : c.all.tensors) {
     if (c.parts.contains(t.name) || t.shape.size() != 2 || !t.name.ends_with(".weight") || t.type.bits < 16 ||
@@ -153,10 +162,10 @@ void check_embeddings(const Checkpoint& c, Report& report) {
 }  // namespace
 
 bool is_kept_by_custom(std::string_view name) {
-  for (const char* word :
-       {"embed", "norm", "lm_head", "wte", "wpe", "ln_", "router", "rotary", "position", "conv", "sinks"})
+  for (const char* word : {"embed", "norm", "lm_head", "eh_proj", "shared_head", "token_embd", "ffn_gate_inp", "wte",
+                           "wpe", "ln_", "router", "rotary", "position", "conv", "sinks"})
     if (name.find(word) != std::string_view::npos) return true;
-  return name.ends_with("gate.weight");
+  return name == "output.weight" || (name.ends_with("gate.weight") && !name.ends_with("ffn_gate.weight"));
 }
 
 std::string module_of(std::string_view tensor) {

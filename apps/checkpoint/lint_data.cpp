@@ -123,7 +123,7 @@ void check_codes(const Quantised& q, const Scales& s, const std::array<std::uint
     if (std::abs(narrow::decode(code & f.code_mask(), f)) == narrow::largest(f)) reaches_largest = true;
   }
   if (nan != 0)
-    report.add("nan-codes", q.file, p.codes.name, many(nan, "code") + " of " + std::to_string(all) + " NaN");
+    report.add("nan-codes", q.file, p.codes.name, many(nan, "code") + " of " + std::to_string(all) + " NaN or Inf");
   if (all != 0 && zeros == all) report.add("all-zero-tensor", q.file, p.codes.name, "has no code but zero");
   const bool is_fp8 = f.width() == 8 && !f.is_integer();
   if (is_fp8 && reaches_largest && s.count != 0 && s.least == 1 && s.most == 1)
@@ -151,15 +151,18 @@ void check_codes(const Quantised& q, const Scales& s, const std::array<std::uint
 // Values that the type of the model could not have held, and NaN, in what is not quantised.
 void check_plain(const Checkpoint& c, const narrow::Tensor& t, const std::string& dtype, Report& report,
                  Progress& progress) {
-  const bool bf16 = dtype == "bfloat16", may_be_wider = t.type.name == "F32" && (bf16 || dtype == "float16");
+  const bool bf16 = dtype == "bfloat16",
+             may_be_wider = t.type.name == "F32" && !t.blocks && t.name.ends_with("weight") &&
+                            !t.name.ends_with("gate.weight") && (bf16 || dtype == "float16");
   const narrow::Format source = bf16 ? narrow::Format(*narrow::find_format("bf16")) : *narrow::find_format("fp16");
+  const bool is_mask = t.name.find("mask") != std::string::npos;  // of -Inf
   std::uint64_t strange = 0, not_finite = 0;
   std::vector<float> values;
   for (std::uint64_t first = 0; first < t.values(); first += narrow::chunk_values) {
     values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(narrow::chunk_values, t.values() - first)));
     narrow::read_values(t, first, std::span(values));
     for (const float x : values) {
-      if (!std::isfinite(x)) ++not_finite;
+      if (!std::isfinite(x)) not_finite += is_mask && x < 0 ? 0 : 1;
       else if (may_be_wider && narrow::round_to(x, source) != x) ++strange;
     }
     progress.add(narrow::bytes_of_values(t, values.size()));

@@ -52,7 +52,13 @@ void add_file(Checkpoint& c, const std::string& path, const std::string& name, R
       narrow::MappedFile::open(path);  // what cannot be read is no verdict on it
   try {
     narrow::TensorFile file = name.ends_with(".gguf") ? narrow::read_gguf(mapped) : narrow::read_safetensors(mapped);
-    for (const narrow::Unreadable& t : file.unreadable) report.add("unread-type", name, t.name, t.why);
+    for (const narrow::Unreadable& t : file.unreadable) {
+      const bool is_unknown = t.why.find(" is not read; ") != std::string::npos;
+      report.add(is_unknown                   ? "unread-type"
+                 : t.why.ends_with("was cut") ? "truncated-file"
+                                              : "broken-file",
+                 name, t.name, t.why);
+    }
     for (auto& entry : file.metadata) c.all.metadata.push_back(std::move(entry));
     for (narrow::Tensor& t : file.tensors) {
       bytes += t.bytes();
@@ -66,7 +72,8 @@ void add_file(Checkpoint& c, const std::string& path, const std::string& name, R
     }
   } catch (const narrow::Error& e) {
     const std::string what = e.what();
-    const bool is_cut = what.find("cut") != std::string::npos || what.find("only") != std::string::npos;
+    const bool is_cut = what.ends_with("it was cut") || what.starts_with("only ") ||
+                        what.find("; the file was cut") != std::string::npos;
     report.add(is_cut ? "truncated-file" : "broken-file", name, "", what);
   }
 }
@@ -110,6 +117,8 @@ Checkpoint read_checkpoint(const std::string& path, Report& report) {
     c.index = read_json_file(c, model_index_name, "bad-index", report);
   } else {
     if (!fs::exists(path, error)) throw narrow::Error("lint: no file or folder " + narrow::quote(path));
+    if (!path.ends_with(".safetensors") && !path.ends_with(".gguf"))
+      throw narrow::Error("lint: " + narrow::quote(path) + " is neither .safetensors nor .gguf nor a folder of them");
     files = {fs::path(path).filename().string()};
   }
   c.config = read_json_file(c, "config.json", "bad-config", report);
@@ -127,11 +136,14 @@ Checkpoint read_checkpoint(const std::string& path, Report& report) {
     throw narrow::Error("lint: " + narrow::quote(path) + " has no .safetensors or .gguf files");
   std::uint64_t bytes = 0;
   for (const std::string& file : files) {
+    if (!named.empty() && !named.contains(file)) {  // its tensors are no part of the model that the index describes
+      if (!file.ends_with(".gguf") && !file.starts_with("consolidated"))
+        report.add("shard-unindexed", file, "", "is a file that the index does not name: no loader sees it");
+      continue;
+    }
     const std::size_t before = report.findings().size(), tensors = c.all.tensors.size();
     add_file(c, c.folder + file, file, report, bytes);
     if (c.all.tensors.size() == tensors && report.findings().size() > before) missing.insert(file);
-    if (!named.empty() && !named.contains(file) && c.all.tensors.size() > tensors)
-      report.add("shard-unindexed", file, "", "is a file that the index does not name");
   }
   c.all.path = c.folder + (files.empty() ? "model.safetensors" : files[0]);
   if (!map.empty()) check_index(c, map, missing, bytes, report);

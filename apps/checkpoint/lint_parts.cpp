@@ -35,8 +35,11 @@ void check_orphans(const Checkpoint& c, Report& report) {
       const narrow::Tensor* codes = nullptr;
       for (const std::string_view ending : pair.codes)
         if (codes == nullptr) codes = c.find(module + std::string(ending));
+      if (codes == nullptr && module.ends_with('_')) codes = c.find(module.substr(0, module.size() - 1));
+      if (codes == nullptr && pair.scale == "_scales" && t.type.bits != 8) break;  // a parameter of that name
       if (codes == nullptr) report.add("scale-without-codes", c.file_of.at(t.name), t.name, "has no codes beside it");
-      else if (!is_quantised_type(*codes) && codes->type.kind == narrow::ElementKind::floating)
+      else if (!c.parts.contains(codes->name) && !is_quantised_type(*codes) &&
+               codes->type.kind == narrow::ElementKind::floating)
         report.add("scale-beside-unquantised", c.file_of.at(t.name), t.name,
                    "stands beside " + narrow::quote(codes->name) + ", which is " + std::string(codes->type.name) +
                        ": a loader that applies it scales twice");

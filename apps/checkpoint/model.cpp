@@ -3,11 +3,15 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "cli/progress.hpp"
 #include "cli/write_file.hpp"
+#include "narrow/base/error.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/new_file.hpp"
@@ -43,6 +47,9 @@ std::vector<std::string> files_of(const std::string& folder) {
   std::vector<std::string> files;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (it->path().extension() == ".safetensors") files.push_back(it->path().string());
+    else if (it->path().filename().string().ends_with(".safetensors.index.json"))
+      throw narrow::Error(narrow::quote(it->path().string()) + ": an index under another name than " +
+                          model_index_name + ", which is not followed");
   if (error) throw narrow::Error(narrow::quote(folder) + ": cannot read the folder: " + error.message());
   std::sort(files.begin(), files.end());
   return files;
@@ -55,7 +62,14 @@ const narrow::Tensor* Model::tensor_at(const std::string& stored_name) const {
   return found == places_.end() ? nullptr : found->second;
 }
 
+const narrow::Tensor* Model::find(const std::string& name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() ? nullptr : found->second;
+}
+
 Model open_model(const std::string& path, const char* command) {
+  if (path.ends_with(".index.json"))
+    throw narrow::Error(std::string(command) + ": " + narrow::quote(path) + " is an index; give its folder");
   Model model;
   model.path = path;
   std::error_code error;
@@ -83,6 +97,7 @@ Model open_model(const std::string& path, const char* command) {
                                                                                        : std::vector{file.path})
       model.shards.push_back(read_shard(shard));
     for (const narrow::Tensor& t : file.tensors) {
+      model.names_.emplace(t.name, &t);
       const std::string& place = t.blocks && !t.blocks->stored.empty() ? t.blocks->codes.name : t.name;
       if (!model.places_.emplace(place, &t).second)
         throw narrow::Error(std::string(command) + ": two files of " + narrow::quote(path) + " have a tensor " +
@@ -106,6 +121,76 @@ Converted copied(const narrow::Tensor& tensor) {
 namespace {
 
 using Index = std::map<std::string, std::string>;  // tensor to shard
+
+// Writes a piece while the next one is computed. Where no thread can be had, each is written when it comes.
+class WriterBehind {
+ public:
+  explicit WriterBehind(narrow::TensorWriter& writer) : writer_(writer) {
+    try {
+      thread_ = std::thread([this] { serve(); });
+    } catch (const std::system_error&) {
+    }
+  }
+  ~WriterBehind() { end(); }
+  WriterBehind(const WriterBehind&) = delete;
+  WriterBehind& operator=(const WriterBehind&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    if (!thread_.joinable()) return writer_.write(bytes);
+    std::vector<std::byte> piece(bytes.begin(), bytes.end());
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.size() < most || failed_; });
+    if (failed_) std::rethrow_exception(failed_);
+    waiting_.push_back(std::move(piece));
+    changed_.notify_all();
+  }
+  // All of it is written, or the Error of the one that was not.
+  void finish() {
+    end();
+    if (failed_) std::rethrow_exception(failed_);
+  }
+
+ private:
+  static constexpr std::size_t most = 2;
+
+  void end() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return !waiting_.empty() || is_over_; });
+      if (waiting_.empty()) return;
+      const std::vector<std::byte> piece = std::move(waiting_.front());
+      waiting_.erase(waiting_.begin());
+      changed_.notify_all();
+      lock.unlock();
+      try {
+        if (!failed_) writer_.write(piece);
+      } catch (...) {
+        lock.lock();
+        failed_ = std::current_exception();
+        changed_.notify_all();
+        lock.unlock();
+      }
+      lock.lock();
+    }
+  }
+
+  narrow::TensorWriter& writer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::vector<std::byte>> waiting_;
+  std::exception_ptr failed_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
 
 void convert_shard(const Model& from, const Shard& shard, const std::string& to, const Conversion& how,
                    Progress& progress, Index& index, std::uint64_t& total, ConvertedModel& result) {
@@ -134,7 +219,8 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
         throw narrow::Error(std::string(how.command) + ": two tensors would have the name " + narrow::quote(h.name));
     }
   }
-  narrow::TensorWriter writer(to, headers, metadata);
+  narrow::TensorWriter file(to, headers, metadata);
+  WriterBehind writer(file);
   constexpr std::uint64_t most_in_memory = std::uint64_t{1} << 28;  // of files that are mapped
   std::uint64_t since = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -146,17 +232,31 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
                        sources[i]->forget();
                      });
   writer.finish();
+  file.finish();
+}
+
+// A file that is read is never written, under whatever name.
+void require_other(const fs::path& from, const fs::path& to, const char* command) {
+  std::error_code error;
+  if (fs::equivalent(from, to, error))
+    throw narrow::Error(std::string(command) + ": " + narrow::quote(to.string()) +
+                        " is the file that is read; give another");
 }
 
 void copy_whole(const fs::path& from, const fs::path& to) {
+  constexpr std::size_t piece = std::size_t{1} << 26;
   const std::shared_ptr<const narrow::MappedFile> file = narrow::MappedFile::open(from.string());
   narrow::NewFile out(to.string());
-  out.write(file->bytes());
+  for (std::span<const std::byte> rest = file->bytes(); !rest.empty(); file->forget()) {
+    out.write(rest.first(std::min(piece, rest.size())));
+    rest = rest.subspan(std::min(piece, rest.size()));
+  }
   out.finish();
 }
 
 // Everything that is no tensor of this model: tokenizers, code, licences, folders of them.
-std::size_t copy_others(const Model& from, const std::string& to, const std::vector<std::string>& left_out) {
+std::size_t copy_others(const Model& from, const std::string& to, const std::vector<std::string>& left_out,
+                        const char* command) {
   std::size_t copies = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator it(from.path, error), end; !error && it != end; it.increment(error)) {
@@ -164,7 +264,7 @@ std::size_t copy_others(const Model& from, const std::string& to, const std::vec
       it.disable_recursion_pending();
       continue;
     }
-    const fs::path relative = fs::relative(it->path(), from.path);
+    const fs::path relative = it->path().lexically_relative(from.path);
     const std::string name = relative.string();
     const bool is_shard =
         std::any_of(from.shards.begin(), from.shards.end(), [&](const Shard& s) { return s.name == name; });
@@ -176,9 +276,13 @@ std::size_t copy_others(const Model& from, const std::string& to, const std::vec
       continue;
     }
     error.clear();
+    if (!fs::exists(it->path(), error) || (it->is_symlink(error) && fs::is_directory(it->path(), error)))
+      throw narrow::Error(narrow::quote(it->path().string()) +
+                          ": a link to a folder or to nothing, which is not copied");
     if (it->is_directory(error)) {
       make_folder((fs::path(to) / relative).string());
     } else if (it->is_regular_file(error)) {
+      require_other(it->path(), fs::path(to) / relative, command);
       copy_whole(it->path(), fs::path(to) / relative);
       ++copies;
     }
@@ -187,15 +291,27 @@ std::size_t copy_others(const Model& from, const std::string& to, const std::vec
   return copies;
 }
 
-void write_config(const Model& from, const std::string& to, const Conversion& how) {
+// What another model left would be read as part of this one.
+void require_no_others(const Model& from, const std::string& to, const char* command) {
+  std::error_code error;
+  for (fs::directory_iterator it(to, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool is_ours =
+        std::any_of(from.shards.begin(), from.shards.end(), [&](const Shard& s) { return s.name == name; });
+    if (name.ends_with(".safetensors") && !is_ours)
+      throw narrow::Error(std::string(command) + ": " + narrow::quote(to) + " has a file " + narrow::quote(name) +
+                          " of another model; give an empty folder");
+  }
+}
+
+// null where there is none.
+Json read_config(const Model& from) {
   const std::string path = (fs::path(from.path) / "config.json").string();
   std::error_code error;
-  Json config = Json::object();
-  if (fs::exists(path, error))
-    config = narrow::parse_strict_json<Json>(narrow::read_text(path), narrow::quote_path(path));
+  if (!fs::exists(path, error)) return {};
+  Json config = narrow::parse_strict_json<Json>(narrow::read_text(path), narrow::quote_path(path));
   if (!config.is_object()) throw narrow::Error(narrow::quote_path(path) + ": no object { }");
-  how.edit(config);
-  write_file((fs::path(to) / "config.json").string(), json_text(config));
+  return config;
 }
 
 void write_index(const Model& from, const std::string& to, const Index& index, std::uint64_t total) {
@@ -231,6 +347,15 @@ ConvertedModel convert_model(const Model& from, const std::string& to, const Con
   }
   ConvertedModel result;
   std::uint64_t work = 0, total = 0;
+  Json config;
+  for (const Shard& shard : from.shards)
+    require_other(shard.path, from.is_folder ? fs::path(to) / shard.name : fs::path(to), how.command);
+  if (from.is_folder) {  // first what may be refused
+    config = read_config(from);
+    require_no_others(from, to, how.command);
+    require_other(fs::path(from.path) / "config.json", fs::path(to) / "config.json", how.command);
+    result.other_files = copy_others(from, to, how.left_out, how.command);
+  }
   for (const narrow::TensorFile& file : from.files) {
     result.bytes_before += file.bytes;
     for (const narrow::Tensor& t : file.tensors) work += t.bytes();
@@ -244,10 +369,12 @@ ConvertedModel convert_model(const Model& from, const std::string& to, const Con
     ++result.shards;
   }
   if (!from.is_folder) return result;
-  result.other_files = copy_others(from, to, how.left_out);
   if (how.extra)
     for (const auto& [name, text] : how.extra()) write_file((fs::path(to) / name).string(), text);
-  write_config(from, to, how);
+  const bool had_config = !config.is_null();
+  if (!had_config) config = Json::object();
+  how.edit(config);
+  if (had_config || !config.empty()) write_file((fs::path(to) / "config.json").string(), json_text(config));
   if (!from.index.empty()) write_index(from, to, index, total);
   return result;
 }

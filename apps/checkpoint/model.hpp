@@ -31,10 +31,11 @@ struct Model {
 
   // The tensor that begins with the one of this name in a file, or is the one; nullptr for a part of another.
   const narrow::Tensor* tensor_at(const std::string& stored_name) const;
+  const narrow::Tensor* find(const std::string& name) const;  // nullptr when there is none
 
  private:
   friend Model open_model(const std::string& path, const char* command);
-  std::unordered_map<std::string, const narrow::Tensor*> places_;
+  std::unordered_map<std::string, const narrow::Tensor*> places_, names_;
 };
 
 // Error where a tensor cannot be read: what is made of a model is made of all of it.

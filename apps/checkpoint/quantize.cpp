@@ -68,6 +68,9 @@ Target choose_format(const narrow::Layout& layout, const std::string& to, const 
                         "; accepted: " + words(accepted));
   const narrow::BlockFormat format =
       blame(rule ? "--rule" : "--to", [&] { return narrow::require_block_format(name); });
+  if (!layout.formats.empty() && format.has_tensor_scale() != plain.has_tensor_scale())
+    throw narrow::Error("--rule: " + narrow::quote(name) + " has no factor of the tensor, and layout " +
+                        std::string(layout.name) + " has one");
   return {wanted + ":" + std::string(narrow::row_of(format.rule).name), format};
 }
 
@@ -92,11 +95,10 @@ class Amaxes {
     if (known != known_.end()) return known->second;
     float most = 0;
     for (const std::string& other : group)
-      for (const narrow::TensorFile& file : model_.files)
-        if (const narrow::Tensor* t = file.find(other); t != nullptr && t->type.has_format()) {
-          const float amax = narrow::tensor_amax(*t, format_, done);
-          most = std::isnan(amax) || std::isnan(most) ? NAN : std::max(most, amax);
-        }
+      if (const narrow::Tensor* t = model_.find(other); t != nullptr && t->type.has_format()) {
+        const float amax = narrow::tensor_amax(*t, format_, done);
+        most = std::isnan(amax) || std::isnan(most) ? NAN : std::max(most, amax);
+      }
     return known_[group[0]] = most;
   }
 
@@ -157,7 +159,13 @@ Converted convert(const narrow::Tensor& t, Plan& plan) {
     }
   }
   if (t.shape.size() >= 2) plan.kept_modules.push_back(lint::module_of(t.name));
-  return copied(t);
+  if (!t.blocks || plan.layout.name == "narrow") return copied(t);
+  Converted c;  // quantised already, and the new configuration says that it is not
+  c.headers = {t};
+  c.write = [t](const auto& write, const narrow::BytesDone& done) {
+    narrow::copy_tensor(t, narrow::WriteBytes(write), {0, 0, done});
+  };
+  return c;
 }
 
 // What ModelOpt says a second time, in a file of its own, which older loaders read.
@@ -191,6 +199,10 @@ std::string summary(const Plan& plan, const ConvertedModel& m, const std::string
   for (std::size_t i = 0; i < plan.unfit.size() && i < most; ++i) text += "kept: " + printable(plan.unfit[i]) + "\n";
   if (plan.unfit.size() > most)
     text += "kept: " + std::to_string(plan.unfit.size() - most) + " more that have no place in the layout\n";
+  if (plan.layout.name == "mxfp4")
+    text +=
+        "note: blocks lie along the last dimension; experts of gpt-oss are [E, N, K] in its files, and [E, K, N] once "
+        "transformers has loaded them\n";
   if (plan.layout.name == "modelopt" && plan.to.format.block_rows == 0)
     text +=
         "note: loaders of ModelOpt's FP8 want an input_scale of each layer, too, which weights do not tell; fp8_row "

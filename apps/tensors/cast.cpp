@@ -74,7 +74,7 @@ bool can_cast(const narrow::Tensor& tensor, const Target& to) {
 Planned plan_copy(const narrow::Tensor& tensor, const std::string& name) {
   Planned planned{tensor, {}, false, true, {tensor}};
   planned.copies[0].name = name;
-  if (tensor.blocks) planned.copies = tensor.blocks->stored;
+  if (tensor.blocks && tensor.blocks->layout != "gguf") planned.copies = tensor.blocks->stored;
   planned.headers.assign(planned.copies.begin(), planned.copies.end());
   return planned;
 }

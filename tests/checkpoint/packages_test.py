@@ -203,11 +203,6 @@ class Formats(unittest.TestCase):
         x = x.astype(np.float32)
         self.assertTrue((layouts.store(x, "BF16").array == x.astype(ml.bfloat16).view(np.uint16)).all())
 
-    def test_rationals_round_once(self):
-        for x, want in ((Fraction(1) + Fraction(1, 1 << 24), 1.0), (Fraction(1) + Fraction(3, 1 << 24), 1 + 2.0**-22),
-                        (1 + Fraction(1, 1 << 24) + Fraction(1, 1 << 80), 1 + 2.0**-23)):
-            self.assertEqual(float(layouts.round_fraction(x)), want)
-
     def test_examples_of_the_documents(self):
         word = layouts.pack_words(np.uint8([[0, 15, 8, 9, 7, 10, 6, 11]]), 4, 1)
         self.assertEqual(word.view(np.uint32)[0, 0], 0xB6A798F0)

@@ -115,10 +115,59 @@ class Checkpoints(unittest.TestCase):
                 shown = subprocess.run([PROGRAM, "lint", folder / model, "--format", "github"], capture_output=True, text=True).stdout
                 self.assertRegex(shown, rf"::(error|warning|notice) file=.*,title=narrow lint {rule}::")
 
+    def test_another_rule_of_a_layout_decodes_as_narrow_itself_does(self):
+        for layout, rule in (("compressed-tensors", "te_nvfp4"), ("compressed-tensors", "modelopt_nvfp4"), ("modelopt", "ct_nvfp4")):
+            made, own = self.out / f"rule-{layout}-{rule}", self.out / f"rule-own-{layout}-{rule}"
+            narrow("quantize", self.samples / "plain", made, "--layout", layout, "--to", "nvfp4", "--rule", rule)
+            narrow("quantize", self.samples / "plain", own, "--layout", "narrow", "--to", "nvfp4", "--rule", rule)
+            narrow("dequantize", own, self.out / f"{own.name}-back")
+            back = {n: layouts.number(t) for f in (self.out / f"{own.name}-back").glob("*.safetensors") for n, t in layouts.load_safetensors(f).items()}
+            for name, x in layouts.read(made).items():
+                np.testing.assert_allclose(x, back[name], rtol=4 * 2.0**-24, atol=0)  # a factor and its inverse, each rounded
+
+    def test_what_is_kept_of_a_quantised_model_becomes_plain(self):
+        made = self.out / "kept"
+        narrow("quantize", self.samples / "deepseek-even", made, "--layout", "compressed-tensors", "--to", "nvfp4", "--keep", "q_proj")
+        want = layouts.read(self.samples / "deepseek-even")
+        stored = {n: t for f in made.glob("*.safetensors") for n, t in layouts.load_safetensors(f).items()}
+        name = "model.layers.0.self_attn.q_proj.weight"
+        self.assertEqual(stored[name].dtype, "F32")
+        self.assertTrue((bits(layouts.number(stored[name])) == bits(want[name])).all())
+        self.assertFalse([n for n in stored if n.endswith("scale_inv")])
+        self.assertIn("0 errors, 0 warnings", narrow("lint", made))  # noted: the model is BF16, and these values are not
+
+    def test_a_folder_of_links_is_copied_into_the_new_one(self):
+        blobs, snapshot, made = self.out / "hub/blobs", self.out / "hub/snapshots/a", self.out / "hub/snapshots/b"
+        blobs.mkdir(parents=True)
+        snapshot.mkdir(parents=True)
+        for i, file in enumerate(sorted((self.samples / "plain").iterdir())):
+            (blobs / f"{i}").write_bytes(file.read_bytes())
+            (snapshot / file.name).symlink_to(f"../../blobs/{i}")
+        before = {f.name: f.read_bytes() for f in blobs.iterdir()}
+        narrow("quantize", snapshot, made, "--layout", "deepseek", "--to", "fp8_128x128")
+        self.assertEqual({f.name: f.read_bytes() for f in blobs.iterdir()}, before)
+        self.assertEqual({f.name for f in made.iterdir()}, {f.name for f in snapshot.iterdir()})
+
+    def test_gguf_that_is_cut_fails_and_what_is_not_cast_is_no_bytes(self):
+        whole = (self.samples / "gguf/model.gguf").read_bytes()
+        cut = self.out / "cut.gguf"
+        cut.write_bytes(whole[:-40])
+        self.assertIn("truncated-file", narrow("lint", cut, status=1))
+        narrow("cast", self.samples / "gguf/model.gguf", self.out / "some.safetensors", "--to", "bf16", "--tensors", "q_proj")
+        got = layouts.load_safetensors(self.out / "some.safetensors")
+        want = layouts.read(self.samples / "gguf/model.gguf")
+        for name, t in got.items():
+            self.assertIn(t.dtype, ("F32", "F16", "BF16"), name)
+            self.assertEqual(t.array.shape, want[name].shape)
+
     def test_bad_requests_end_with_status_2_and_one_line(self):
         plain = self.samples / "plain"
         for words in (["quantize", plain, self.out / "x"], ["quantize", plain, self.out / "x", "--layout", "nosuch", "--to", "nvfp4"],
                       ["quantize", plain, self.out / "x", "--layout", "deepseek", "--to", "nvfp4"], ["quantize", plain, plain, "--layout", "deepseek", "--to", "fp8_128x128"],
+                      ["quantize", plain / "model.safetensors.index.json", self.out / "x.safetensors", "--layout", "narrow", "--to", "nvfp4"],
+                      ["quantize", plain, self.out / "x", "--layout", "compressed-tensors", "--to", "nvfp4", "--rule", "nvfp4_single"],
+                      ["quantize", plain / "model-00001-of-00002.safetensors", plain / "model-00001-of-00002.safetensors", "--layout", "narrow", "--to", "nvfp4"],
+                      ["quantize", plain, self.samples / "ct-fp8-block", "--layout", "narrow", "--to", "nvfp4"],
                       ["dequantize", plain, self.out / "x", "--to", "e4m3"], ["dequantize", self.out / "nosuch", self.out / "x"], ["lint"],
                       ["lint", self.out / "nosuch"], ["lint", plain, "--ignore", "nosuch"], ["lint", plain, "--format", "nosuch"]):
             done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)

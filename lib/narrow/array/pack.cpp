@@ -26,6 +26,15 @@ void pack_halves(std::span<const std::uint8_t> codes, std::span<std::uint8_t> pa
   if (codes.size() % 2 != 0) packed[pairs] = codes.back() & 0xF;
 }
 
+void unpack_halves(std::span<const std::uint8_t> packed, std::span<std::uint8_t> codes) {
+  const std::size_t pairs = codes.size() / 2;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    codes[2 * i] = packed[i] & 0xF;
+    codes[2 * i + 1] = packed[i] >> 4;
+  }
+  if (codes.size() % 2 != 0) codes.back() = packed[pairs] & 0xF;
+}
+
 }  // namespace
 
 // Eight codes fill `bits` whole bytes, so groups of eight are independent of each other.
@@ -43,6 +52,7 @@ void pack_codes(std::span<const std::uint8_t> codes, int bits, std::span<std::ui
 
 void unpack_codes(std::span<const std::uint8_t> packed, int bits, std::span<std::uint8_t> codes) {
   check(codes.size(), bits, packed.size(), detail::lie_apart(packed, codes));
+  if (bits == 4) return unpack_halves(packed, codes);
   const std::uint64_t mask = low_mask(bits);
   std::size_t byte = 0;
   for (std::size_t i = 0; i < codes.size(); i += 8) {

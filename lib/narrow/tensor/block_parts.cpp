@@ -4,6 +4,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/layout/layout.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace narrow {
 
@@ -87,7 +88,7 @@ void join_all(TensorFile& file, std::optional<nlohmann::json> config) {
             found->stored.push_back(*parts.find(name));
           }
           if (found->name != codes.name && parts.find(found->name) != nullptr)
-            throw Error("there is a tensor '" + found->name + "' as well");
+            throw Error("there is a tensor " + quote(found->name) + " as well");
           wholes.emplace_back(i, join_parts(std::move(*found)));
           break;
         }

@@ -151,7 +151,11 @@ std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastRe
 std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& f, CastResult result, const WriteAt& write,
                               const TensorPass& pass, const QuantisedForm& form) {
   const float amax = form.amax ? *form.amax : amax_for(tensor, f, 1, pass.done, pass.log);
-  const float factor = form.factor_is_divisor ? tensor_scale(amax, f).stored : file_factor(tensor_scale(amax, f), f);
+  float factor = file_factor(tensor_scale(amax, f), f);
+  if (form.factor_is_divisor) {  // ct_nvfp4 has it; of the other rules it is the inverse
+    const float divisor = f.rule == ScaleRule::ct_nvfp4 ? tensor_scale(amax, f).stored : 1 / factor;
+    factor = std::isfinite(divisor) && divisor != 0 ? divisor : 1;
+  }
   BlockFormat in_file = f;  // decodes as files do, whatever the rule keeps
   if (f.has_tensor_scale()) in_file.rule = ScaleRule::torchao_nvfp4;
   const std::vector<Piece> pieces = pieces_of(tensor, f);

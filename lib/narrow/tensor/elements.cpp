@@ -88,7 +88,10 @@ void read_packed(const Tensor& tensor, std::uint64_t first, std::span<Code> out)
     const std::span<std::uint8_t> bytes = std::span(packed).first(packed_size(count, bits));
     read_bytes(tensor, begin / 8 * static_cast<std::uint64_t>(bits), std::as_writable_bytes(bytes));
     unpack_codes(bytes, bits, std::span(codes).first(count));
-    for (std::uint64_t i = first + done; i < end; ++i) out[done++] = codes[i - begin];
+    const auto skip = static_cast<std::size_t>(first + done - begin);
+    std::copy(codes.begin() + static_cast<std::ptrdiff_t>(skip), codes.begin() + static_cast<std::ptrdiff_t>(count),
+              out.begin() + static_cast<std::ptrdiff_t>(done));
+    done += count - skip;
   }
 }
 

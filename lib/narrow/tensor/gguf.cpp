@@ -111,6 +111,7 @@ class Blocks : public ByteSource {
         });
   }
   void check() const override { file_->check(); }
+  void forget() const override { file_->forget(); }
 
  private:
   std::shared_ptr<const MappedFile> file_;

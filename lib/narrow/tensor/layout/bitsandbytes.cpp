@@ -77,6 +77,7 @@ std::optional<BlockParts> four_bits(const CheckpointParts& all, const Tensor& co
       throw Error("quant_state: a shape that no tensor has");
     parts.shape.push_back(n.get<std::uint64_t>());
   }
+  if (values > (std::uint64_t{1} << 60)) throw Error("quant_state: a shape that no tensor has");
   if (codes.bytes() != (values + 1) / 2)
     throw Error(quote(codes.name) + " has " + std::to_string(codes.bytes()) + " bytes, " + std::to_string(values) +
                 " codes of four bits need " + std::to_string((values + 1) / 2));

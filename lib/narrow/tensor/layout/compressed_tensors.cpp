@@ -50,9 +50,14 @@ Tensor zero_points(const Tensor& zeros, const Tensor& scales, int bits) {
                   [=](std::uint64_t first, std::span<std::byte> out) {
                     for (std::size_t i = 0; i < out.size(); ++i) {
                       const std::uint64_t row = (first + i) / cols, bit = row * static_cast<unsigned>(bits);
-                      std::uint32_t word = 0;
-                      read_codes(zeros, bit / 32 * cols + (first + i) % cols, std::span(&word, 1));
-                      const int u = static_cast<int>(word >> (bit % 32) & ((1u << bits) - 1));
+                      const auto word = [&](std::uint64_t row_of_words) {
+                        std::uint32_t x = 0;
+                        read_codes(zeros, row_of_words * cols + (first + i) % cols, std::span(&x, 1));
+                        return std::uint64_t{x};
+                      };
+                      std::uint64_t both = word(bit / 32);
+                      if (bit % 32 + static_cast<unsigned>(bits) > 32) both |= word(bit / 32 + 1) << 32;
+                      const int u = static_cast<int>(both >> (bit % 32) & ((1u << bits) - 1));
                       out[i] = static_cast<std::byte>(u - (1 << (bits - 1)));
                     }
                   });
@@ -92,7 +97,7 @@ BlockParts packed_integers(const CheckpointParts& all, const std::string& module
   if (text_at(weights, "strategy") == "channel" || across == 1) group = 0;
   else if (group == 0 && across != 0) group = shape[1] / across;
   if (scales.shape.size() != 2 || scales.shape[0] != shape[0] || scales.type.kind != ElementKind::floating ||
-      scales.shape[1] != (group == 0 ? 1 : (shape[1] + group - 1) / group))
+      scales.shape[1] != (group == 0 ? 1 : shape[1] / group + (shape[1] % group != 0 ? 1 : 0)))
     throw Error(quote(scales.name) + " is " + describe(scales) + ", which fits no groups of " + std::to_string(group) +
                 " in rows of " + std::to_string(shape[1]));
   const Format element{0, static_cast<int>(bits) - 1, 2 - static_cast<int>(bits), Specials::none, true, true, true};

@@ -119,7 +119,9 @@ Tensor as_e8m0(const Tensor& scales) {
   return scales.type.name == "U8" ? retyped(scales, "F8_E8M0", scales.shape) : scales;
 }
 
-bool is_scale_type(const Tensor& tensor) { return tensor.type.kind == ElementKind::floating && tensor.type.bits >= 8; }
+bool is_scale_type(const Tensor& tensor) {
+  return tensor.type.kind == ElementKind::floating && tensor.type.bits >= 8 && tensor.type.bits <= 32;
+}
 
 BlockParts scaled_matrix(std::string_view layout, const Tensor& codes, const Tensor& scales, const Format& element,
                          MatrixSize block) {
@@ -135,8 +137,9 @@ BlockParts scaled_matrix(std::string_view layout, const Tensor& codes, const Ten
   std::vector<std::uint64_t> shape;
   for (const std::uint64_t n : scales.shape)
     if (n != 1) shape.push_back(n);
-  std::vector<std::uint64_t> rows(codes.shape.begin(), codes.shape.end() - (codes.shape.empty() ? 0 : 1));
-  std::erase(rows, 1u);
+  const std::vector<std::uint64_t> rows(codes.shape.begin(), codes.shape.end() - (codes.shape.empty() ? 0 : 1));
+  std::vector<std::uint64_t> columns_of_one = rows;
+  columns_of_one.push_back(1);
   const std::string suffix = element == "e5m2"_fmt ? "_e5m2" : element.is_integer() ? "" : "_e4m3";
   if (block.rows != 0 && block.cols != 0) {
     f.block_rows = block.rows, f.block_cols = block.cols;
@@ -150,13 +153,18 @@ BlockParts scaled_matrix(std::string_view layout, const Tensor& codes, const Ten
     std::uint64_t held = 1, wanted = 1;
     for (const std::uint64_t n : shape) held *= n;
     for (const std::uint64_t n : grid) wanted *= n;
-    if (held != wanted || (codes.shape.size() <= 2 && shape != grid))
+    std::vector<std::uint64_t> like_codes = codes.shape;
+    if (codes.shape.size() > 2) {
+      like_codes.back() = grid_cols(f, m.cols);
+      like_codes[codes.shape.size() - 2] = codes.shape[codes.shape.size() - 2] / block.rows;
+    }
+    if (held != wanted || (codes.shape.size() <= 2 ? shape != grid : scales.shape != like_codes))
       throw Error(quote(scales.name) + " is " + describe(scales) + ", but " + describe(codes) + " in blocks of " +
                   std::to_string(block.rows) + " x " + std::to_string(block.cols) + " has " +
                   std::to_string(grid_rows(f, m.rows)) + " x " + std::to_string(grid_cols(f, m.cols)));
   } else if (shape.empty()) {
     parts.format_name = std::string(kind) + "_tensor" + suffix;
-  } else if (shape == rows) {
+  } else if (scales.shape == rows || scales.shape == columns_of_one) {
     f.block_rows = 1;
     parts.format_name = std::string(kind) + "_row" + suffix;
   } else {
@@ -170,6 +178,9 @@ BlockParts fp4_blocks(std::string_view layout, const Tensor& bytes, std::vector<
                       const Tensor& scales, std::size_t block) {
   if (shape.empty() || (bytes.type.name != "U8" && bytes.type.name != "I8"))
     throw Error(quote(bytes.name) + " is " + describe(bytes) + "; bytes of two E2M1 codes are right");
+  if (scales.type.name != (block == 16 ? "F8_E4M3" : "F8_E8M0"))
+    throw Error(quote(scales.name) + " is " + describe(scales) + "; scales of such blocks are " +
+                (block == 16 ? "F8_E4M3" : "F8_E8M0 or U8"));
   const std::uint64_t cols = shape.back();
   const BlockFormat f = require_block_format(block == 16 ? "nvfp4" : "mxfp4");
   BlockParts parts{.layout = std::string(layout),

@@ -20,6 +20,7 @@ std::optional<BlockParts> parts_of(const CheckpointParts& all, const Tensor& cod
   if (const Tensor* second = all.find(*module + "weight_scale_2"); second != nullptr && codes.type.name == "U8") {
     std::vector<std::uint64_t> shape = codes.shape;
     shape.back() *= 2;
+    if (scales->type.has_format() && scales->type.bits >= 16) return {};  // W4A8_AWQ, which is not read
     if (scales->type.name != "F8_E4M3")
       throw Error(quote(scales->name) + " is " + describe(*scales) + "; scales of NVFP4 are F8_E4M3");
     parts = fp4_blocks("modelopt", codes, std::move(shape), *scales, 16);
