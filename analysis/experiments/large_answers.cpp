@@ -189,20 +189,52 @@ Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking
   if (!fp8.layer.empty())
     text += ". In FP8 with a scale a tensor " + fp8.layer + " loses most, " + percent_text(fp8.lost) + " of its " +
             fp8.kind;
-  std::vector<std::string> costs, free;
-  for (const char* base : {"fp8-current", "fp16-amp"})
-    for (const char* keeper : {"softmax", "norm", "residual", "logits"}) {
+  std::vector<std::string> costs, free, open;
+  for (const auto& [keeper, word] :
+       {std::pair{"softmax", "softmax"}, {"norm", "norms"}, {"residual", "the residual sum"}, {"logits", "logits"}}) {
+    bool is_known = false;
+    for (const char* base : {"fp8-current", "fp16-amp"}) {
       const RecordedRun *moved = find_run(runs, std::string(base) + "-" + keeper), *kept = find_run(runs, base);
       if (moved == nullptr || kept == nullptr) continue;
+      is_known = true;
       const Difference verdict = compare(*moved, *kept, ranking.seeds).verdict;
       (verdict == Difference::above ? costs : free).push_back(moved->name + " (" + text_of(verdict) + ")");
     }
+    if (!is_known) open.emplace_back(word);
+  }
   text += costs.empty() && free.empty()
               ? ". No recording makes softmax, norms, the residual sum or the logits narrow: whether they must stay "
                 "wide is not known here."
               : ". Moved to the narrow format: " + list_of(costs.empty() ? free : costs) +
-                    (costs.empty() || free.empty() ? "." : "; without harm that is shown: " + list_of(free) + ".");
+                    (costs.empty() || free.empty() ? "" : "; without harm that is shown: " + list_of(free)) +
+                    (open.empty() ? "." : "; not recorded: " + list_of(open) + ".");
   return {"Which layers stay in higher precision?", text};
+}
+
+// Runs whose learning rate lets the scores grow, without a remedy and with each.
+Answer what_tames_scores(const std::vector<RecordedRun>& runs, const Ranking& ranking) {
+  std::string text;
+  for (const RecordedRun& wild : runs) {
+    if (!wild.has_other_rate || wild.remedy != "none") continue;
+    const auto largest = [](const RecordedRun& r) {
+      const Scores scores = scores_in(r.folder);
+      double most = 0;
+      for (const auto& [step, score] : scores.largest) most = std::max(most, score);
+      return (scores.broke_at >= 0 ? "become Inf or NaN at step " + std::to_string(scores.broke_at)
+              : most == 0          ? "were not watched"
+                          : std::string("reach ") + (scores.is_bounded ? "at most " : "") + significant_text(most, 3)) +
+             " and the loss " + (std::isnan(r.final_loss()) ? "is NaN" : "ends at " + loss_text(r));
+    };
+    std::vector<std::string> remedies;
+    for (const RecordedRun& r : runs)
+      if (r.remedy != "none" && r.name == wild.name + "-" + r.remedy)
+        remedies.push_back("with " + r.remedy + " they " + largest(r) + " (loss " +
+                           text_of(compare(r, wild, ranking.seeds).verdict) + ")");
+    if (remedies.empty()) continue;
+    text += (text.empty() ? "" : " ") + std::string("In ") + wild.name + " scores " + largest(wild) + ", " +
+            list_of(remedies) + ".";
+  }
+  return {"What keeps attention scores small?", text};
 }
 
 }  // namespace
@@ -213,6 +245,7 @@ std::vector<Answer> answers_of(const std::vector<RecordedRun>& runs, const Recor
                                  which_scale(runs, read)};
   if (reference != nullptr) answers.push_back(which_recipe(ranking)), answers.push_back(what_breaks(ranking));
   answers.push_back(which_layers(runs, ranking, read));
+  if (Answer scores = what_tames_scores(runs, ranking); !scores.text.empty()) answers.push_back(std::move(scores));
   return answers;
 }
 

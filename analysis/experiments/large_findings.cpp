@@ -74,6 +74,9 @@ constexpr Change changes[] = {
     {"norms in FP8 too", "fp8-current-norm", "fp8-current"},
     {"residual sum in FP8 too", "fp8-current-residual", "fp8-current"},
     {"logits in FP8 too", "fp8-current-logits", "fp8-current"},
+    {"queries and keys normed, at 10 x the rate", "bf16-amp-rate0.006-qk_norm", "bf16-amp-rate0.006"},
+    {"scores over d, not its root, at 10 x the rate", "bf16-amp-rate0.006-small_q", "bf16-amp-rate0.006"},
+    {"scores capped at 30, at 10 x the rate", "bf16-amp-rate0.006-soft_cap", "bf16-amp-rate0.006"},
 };
 
 std::vector<Column> difference_columns() {

@@ -52,6 +52,12 @@ void Scores::see(const WatchedTensor& t) {
   if (t.amax > 0) largest[t.step] = std::max(largest[t.step], t.amax);
 }
 
+Scores scores_in(const std::string& folder) {
+  Scores scores;
+  WatchedRun(folder).for_each_tensor([&](const WatchedTensor& t) { scores.see(t); });
+  return scores;
+}
+
 Reference read_reference(const std::string& folder) {
   Reference r;
   GradientsByStep& g = r.gradients;

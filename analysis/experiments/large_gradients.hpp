@@ -60,6 +60,7 @@ struct Scores {
 
   void see(const WatchedTensor& t);
 };
+Scores scores_in(const std::string& folder);
 
 // All that is shown of the run whose gradients are counted, read once.
 struct Reference {

@@ -301,11 +301,7 @@ void score_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refere
   };
   add(reference, read.scores);
   for (const RecordedRun& r : runs)
-    if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) {
-      Scores scores;
-      WatchedRun(r.folder).for_each_tensor([&](const WatchedTensor& one) { scores.see(one); });
-      add(r, scores);
-    }
+    if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) add(r, scores_in(r.folder));
   if (highest == nullptr) return;
   p.marks = {{Along::y, 16.0, "FP16 ends", grey}};
   out.tables.push_back(std::move(t));
@@ -395,7 +391,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
             (reference->parameters > 0 ? ", " + count_text(reference->parameters) + " parameters" : "") +
             (reference->tokens_per_step > 0 ? ", " + count_text(reference->tokens_per_step) + " tokens a step" : "");
     out.data = !is_own ? recorded_text("a GPT of " + count_text(reference->parameters) + " parameters, " +
-                                       std::to_string(runs.size()) + " recipes; gradients of " + reference->name)
+                                       std::to_string(runs.size()) + " runs; gradients of " + reference->name)
                        : Source(file_text(folder));
     out.tables.push_back(runs_table(runs, reference));
     const auto has_losses =
@@ -419,8 +415,11 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   out.notes.push_back(binades_note);
   if (runs.size() > 1)
     out.notes.push_back(ranking.seeds.is_known()
-                            ? "What a seed changes is known of " + ranking.seeds.runs.front()->recipe +
-                                  " alone, from " + std::to_string(ranking.seeds.runs.size()) +
+                            ? "What a seed changes is known of " + list_of(ranking.seeds.recipes) +
+                                  (ranking.seeds.recipes.size() == 1
+                                       ? " alone"
+                                       : ", most of " + ranking.seeds.runs.front()->recipe + ", which is taken") +
+                                  ", from " + std::to_string(ranking.seeds.runs.size()) +
                                   " seeds: a difference little larger may still be a seed's."
                             : "One seed a recipe: small differences of losses may be the seed's.");
   return out;

@@ -135,7 +135,10 @@ SeedSpread spread_of_seeds(const std::vector<RecordedRun>& runs) {
     own.held_out = range_of(own.runs, [](const RecordedRun& r) { return r.held_out_loss; });
     own.speed_share = range_of(
         own.runs, [](const RecordedRun& r) { return r.was_busy ? std::nan("") : r.tokens_per_second; }, true);
+    std::vector<std::string> recipes = std::move(farthest.recipes);
+    if (std::find(recipes.begin(), recipes.end(), first.recipe) == recipes.end()) recipes.push_back(first.recipe);
     if (!farthest.is_known() || own.final_loss > farthest.final_loss) farthest = own;
+    farthest.recipes = std::move(recipes);
   }
   return farthest;
 }

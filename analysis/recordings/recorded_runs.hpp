@@ -42,6 +42,7 @@ struct SeedSpread {
   std::vector<const RecordedRun*> runs;  // of one recipe; fewer than two: not known
   double final_loss = 0, held_out = 0;   // largest less smallest; NaN where not known
   double speed_share = 0;                // the same of tokens a second, as a share of the smallest
+  std::vector<std::string> recipes = {};  // all that train and have several seeds; `runs` are of the one they move most
 
   bool is_known() const { return runs.size() > 1; }
 };

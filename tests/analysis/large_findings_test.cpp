@@ -320,3 +320,41 @@ TEST_CASE("analysis: the findings about bf16-amp hold at seed 2") {
     for (const std::size_t i : {2u, 3u}) CHECK(near(number(x[i]), number(y[i])));
   }
 }
+
+// Whether FP16 needs a loss scale, at both seeds that were recorded with and without one.
+TEST_CASE("analysis: no loss scale ends higher at seed 2 as well") {
+  const std::vector<RecordedRun> runs = recorded_runs();
+  const SeedSpread seeds = spread_of_seeds(runs);
+  CHECK(seeds.recipes == std::vector<std::string>{"bf16-amp", "fp16-amp"});
+  const auto named = [&](const std::string& name) -> const RecordedRun& {
+    const RecordedRun* r = find_run(runs, name);
+    REQUIRE(r != nullptr);
+    return *r;
+  };
+  for (const std::string seed : {"", "-seed2"}) {
+    const RecordedRun &bare = named("fp16-amp-noscale" + seed), &scaled = named("fp16-amp" + seed);
+    CHECK(compare(bare, scaled, seeds).verdict == Difference::above);
+    CHECK(bare.final_loss() > 16);
+    CHECK(scaled.skipped() == 0);
+    CHECK(compare(scaled, named("bf16-amp" + seed), seeds).verdict != Difference::above);
+  }
+}
+
+// Means of the last 20 losses and largest scores, by Python from the gzipped logs.
+TEST_CASE("analysis: remedies of attention are weighed against the run without them") {
+  const Outcome o = test::run_experiment("large_run");
+  const std::string& text = answer(o, "What keeps");
+  CHECK(has(text, "In bf16-amp-rate0.006 scores reach 3248 and the loss ends at 5.58, with qk_norm they reach 7.67 "));
+  CHECK(has(text, "and the loss ends at 4.58 (loss below) and with small_q they reach 217 "));
+  CHECK(has(text, "and the loss ends at 4.61 (loss below)."));
+  CHECK(has(
+      answer(o, "Which layers"),
+      "Moved to the narrow format: fp8-current-softmax (above); not recorded: norms, the residual sum and logits."));
+  CHECK(verdict_of(table_of(o, "changes"), "softmax in FP8 too") == "above");
+  CHECK(verdict_of(table_of(o, "changes"), "INT8 products") == "above");
+  CHECK(verdict_of(table_of(o, "changes"), "scales of the steps before") == "within the seeds");
+  const Runs alone;  // without such runs nobody asks
+  alone.add("bf16-amp", "bf16-amp", 1, 2, 2);
+  for (const narrow::report::Answer& a : test::run_experiment("large_run").answers)
+    CHECK_FALSE(a.question.starts_with("What keeps"));
+}
