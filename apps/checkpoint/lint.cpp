@@ -28,6 +28,7 @@ constexpr Rule table[] = {
     {"index-missing-tensor", error, "the index lists a tensor that no file has"},
     {"total-size", warning, "total_size of the index is not the bytes of the tensors"},
     {"codes-without-scales", error, "codes of FP8 or packed ones without the scales that decode them"},
+    {"bare-fp8", warning, "weights of FP8 without scales where no configuration asks for any: meant so, or lost"},
     {"scale-without-codes", error, "a scale whose codes are not there"},
     {"scale-beside-unquantised", error,
      "a scale beside a weight of 16 or 32 bits: a loader that applies it scales twice"},
@@ -146,9 +147,6 @@ std::string text_of(const std::string& model, const lint::Checkpoint& c, const s
     if (n > most)
       text += std::string(word_of(rule->severity)) + " " + std::string(rule->name) + ": " + std::to_string(n - most) +
               " more\n";
-  const auto many = [](std::size_t n, const char* what) {
-    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-  };
   return text + printable(model) + ": " + many(c.all.tensors.size(), "tensor") + ", " +
          std::to_string(quantised_in(c)) + " quantised; " +
          (findings.empty()

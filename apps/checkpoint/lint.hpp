@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "checkpoint/names.hpp"
 #include "cli/json_value.hpp"
 #include "cli/progress.hpp"
 #include "narrow/tensor/layout/layout.hpp"
@@ -68,14 +69,5 @@ void check_config(const Checkpoint& checkpoint,
                   Report& report);  // lint_config.cpp: what config.json says against what is there
 void check_data(const Checkpoint& checkpoint, Report& report,
                 Progress& progress);  // lint_data.cpp: the values of codes and scales
-
-// Names that models give to what is better left alone.
-bool is_kept_by_custom(std::string_view name);
-// Projections that loaders join into one matrix: the names of its group in turn; of none, the name itself.
-std::vector<std::string> fused_with(const std::string& tensor);
-bool is_scale_name(std::string_view name);
-// The name without ".weight".
-std::string module_of(std::string_view tensor);
-std::string_view last_word(std::string_view module);  // after the last dot
 
 }  // namespace app::lint

@@ -6,6 +6,7 @@
 #include "narrow/base/error.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/tensor_choice.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app::lint {
 
@@ -28,7 +29,8 @@ bool fits(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-// Modules that stay as they are, under the names that the layouts have for the list.
+// Modules that stay as they are, under the names that the layouts have for the list: whole words of a module's name,
+// patterns with '*', and expressions.
 class Kept {
  public:
   explicit Kept(const Json& q, const Json& other) {
@@ -37,30 +39,49 @@ class Kept {
       add(q, key);
     if (other.is_object() && other.contains("quantization")) add(other["quantization"], "exclude_modules");
   }
-  bool has(const std::string& module) const {
-    return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
-      if (word.starts_with("re:")) {
-        for (const char* python : {"\\d", "\\w", "\\s", "\\b", "(?"})
-          if (word.find(python) != std::string::npos) return true;
-        try {
-          return NamePattern(word.substr(3)).matches(module);
-        } catch (const narrow::Error&) {
-          return true;  // an expression of Python's that POSIX does not have: it may mean this one
-        }
+  bool has(std::string_view module) const {
+    for (std::size_t begin = 0;;) {  // a run of words between dots
+      for (std::size_t end = begin;;) {
+        end = module.find('.', end);
+        if (words_.contains(module.substr(begin, end == std::string_view::npos ? end : end - begin))) return true;
+        if (end++ == std::string_view::npos) break;
       }
-      return word == module || module.starts_with(word + ".") || last_word(module) == word || fits(word, module) ||
-             fits("*." + word, module) || fits(word + ".*", module) ||
-             ("." + module + ".").find("." + word + ".") != std::string::npos;
-    });
+      const std::size_t dot = module.find('.', begin);
+      if (dot == std::string_view::npos) break;
+      begin = dot + 1;
+    }
+    return keeps_all_ ||
+           std::any_of(patterns_.begin(), patterns_.end(), [&](const std::string& p) { return fits(p, module); }) ||
+           std::any_of(expressions_.begin(), expressions_.end(),
+                       [&](const NamePattern& e) { return e.matches(std::string(module)); });
   }
 
  private:
   void add(const Json& from, const char* key) {
     if (!from.is_object() || !from.contains(key) || !from[key].is_array()) return;
     for (const Json& word : from[key])
-      if (word.is_string()) words_.push_back(word.get<std::string>());
+      if (word.is_string()) add(word.get<std::string>());
   }
-  std::vector<std::string> words_;
+  void add(const std::string& word) {
+    if (word.starts_with("re:")) {
+      for (const char* python : {"\\d", "\\w", "\\s", "\\b", "(?"})
+        if (word.find(python) != std::string::npos) keeps_all_ = true;
+      if (keeps_all_) return;
+      try {
+        expressions_.emplace_back(word.substr(3));
+      } catch (const narrow::Error&) {
+        keeps_all_ = true;
+      }
+    } else if (word.find('*') != std::string::npos) {
+      for (const std::string& pattern : {word, "*." + word, word + ".*"}) patterns_.push_back(pattern);
+    } else {
+      words_.insert(word);
+    }
+  }
+  std::set<std::string, std::less<>> words_;
+  std::vector<std::string> patterns_;
+  std::vector<NamePattern> expressions_;
+  bool keeps_all_ = false;  // an expression of Python's that POSIX does not have: it may mean any
 };
 
 void check_claims(const Checkpoint& c, const Json& q, Report& report) {
@@ -70,8 +91,8 @@ void check_claims(const Checkpoint& c, const Json& q, Report& report) {
     const bool is_told = !q.empty() || (c.other_config.is_object() && c.other_config.contains("quantization"));
     if (!is_told && !c.quantised.empty() && c.quantised[0].parts.layout != "narrow")
       report.add("config-says-plain", "config.json", "",
-                 "has no quantization_config, and " + std::to_string(c.quantised.size()) +
-                     " tensors are quantised: a loader takes codes for values");
+                 "has no quantization_config, and " + many(c.quantised.size(), "tensor") +
+                     (c.quantised.size() == 1 ? " is" : " are") + " quantised: a loader takes codes for values");
     return;
   }
   // What is claimed is known of these; experts alone are quantised where the method is that of gpt-oss.
@@ -160,21 +181,6 @@ void check_embeddings(const Checkpoint& c, Report& report) {
 }
 
 }  // namespace
-
-bool is_kept_by_custom(std::string_view name) {
-  for (const char* word : {"embed", "norm", "lm_head", "eh_proj", "shared_head", "token_embd", "ffn_gate_inp", "wte",
-                           "wpe", "ln_", "router", "rotary", "position", "conv", "sinks"})
-    if (name.find(word) != std::string_view::npos) return true;
-  return name == "output.weight" || (name.ends_with("gate.weight") && !name.ends_with("ffn_gate.weight"));
-}
-
-std::string module_of(std::string_view tensor) {
-  return std::string(tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor);
-}
-std::string_view last_word(std::string_view module) {
-  const std::size_t dot = module.rfind('.');
-  return dot == std::string_view::npos ? module : module.substr(dot + 1);
-}
 
 void check_config(const Checkpoint& c, Report& report) {
   const Json q = c.quantization();

@@ -10,14 +10,36 @@
 #include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/chunks.hpp"
 #include "narrow/text/quote.hpp"
+#include "options/tensor_text.hpp"
 
 namespace app::lint {
 
 namespace {
 
+constexpr std::uint64_t most_zeros = 100'000;  // of which each is looked at
+
+// A pass over a tensor that leaves no more than this of its file in memory.
+class Forgetting {
+ public:
+  explicit Forgetting(const narrow::Tensor& tensor) : source_(*tensor.source) {}
+  ~Forgetting() { source_.forget(); }
+  Forgetting(const Forgetting&) = delete;
+  Forgetting& operator=(const Forgetting&) = delete;
+  void read(std::uint64_t bytes) {
+    if ((since_ += bytes) < most) return;
+    since_ = 0;
+    source_.forget();
+  }
+
+ private:
+  static constexpr std::uint64_t most = std::uint64_t{1} << 28;
+  const narrow::ByteSource& source_;
+  std::uint64_t since_ = 0;
+};
+
 struct Scales {
   std::uint64_t count = 0, not_finite = 0, zero = 0, subnormal = 0, negative = 0, no_power = 0, at_most_one = 0;
-  std::uint64_t first_zero = 0;
+  std::vector<std::uint64_t> zeros = {};  // where the first of them are
   float least = 0, most = 0;  // of those above zero
 };
 
@@ -26,16 +48,18 @@ Scales look_at_scales(const narrow::Tensor& t) {
   const double smallest_normal = narrow::smallest_normal(t.type.format);
   const bool has_range = t.type.bits >= 16;  // a subnormal E4M3 is an ordinary scale of NVFP4
   std::vector<float> values;
+  Forgetting pass(t);
   for (std::uint64_t first = 0; first < t.elements(); first += narrow::chunk_values) {
     values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(narrow::chunk_values, t.elements() - first)));
     narrow::read_values(t, first, std::span(values));
+    pass.read(narrow::bytes_of_values(t, values.size()));
     for (const float x : values) {
       ++s.count;
       if (!std::isfinite(x)) {
         ++s.not_finite;
         continue;
       }
-      if (x == 0 && s.zero++ == 0) s.first_zero = s.count - 1;
+      if (x == 0 && s.zero++ < most_zeros) s.zeros.push_back(s.count - 1);
       if (x < 0) ++s.negative;
       if (has_range && x != 0 && std::abs(x) < smallest_normal) ++s.subnormal;
       int exponent;
@@ -52,10 +76,12 @@ std::array<std::uint64_t, 256> count_codes(const narrow::BlockParts& p, Progress
   std::array<std::uint64_t, 256> counts{};
   if (p.packing.bits != 0) return counts;
   std::vector<std::uint8_t> codes;
+  Forgetting pass(p.codes);
   for (std::uint64_t first = 0; first < p.codes.values(); first += narrow::chunk_values) {
     codes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(narrow::chunk_values, p.codes.values() - first)));
     narrow::read_codes(p.codes, first, std::span(codes));
     for (const std::uint8_t code : codes) ++counts[code];
+    pass.read(codes.size());
     progress.add(codes.size());
   }
   return counts;
@@ -80,8 +106,6 @@ bool block_has_values(const narrow::BlockParts& p, std::uint64_t block) {
   return false;
 }
 
-std::string many(std::uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
 void check_scales(const Quantised& q, const Scales& s, bool is_ue8m0, Report& report) {
   const narrow::BlockParts& p = q.parts;
   const std::string& name = p.scales.name;
@@ -89,9 +113,12 @@ void check_scales(const Quantised& q, const Scales& s, bool is_ue8m0, Report& re
     report.add("nan-scales", q.file, name,
                many(s.not_finite, "scale") + " of " + std::to_string(s.count) +
                    " NaN or Inf: all values of such a block are lost");
-  if (s.zero != 0 && block_has_values(p, s.first_zero))
+  const auto lost = static_cast<std::uint64_t>(
+      std::count_if(s.zeros.begin(), s.zeros.end(), [&](std::uint64_t block) { return block_has_values(p, block); }));
+  if (lost != 0)
     report.add("zero-scales", q.file, name,
-               many(s.zero, "scale") + " of " + std::to_string(s.count) + " zero, and the codes are not");
+               (s.zero > s.zeros.size() ? "at least " : "") + many(lost, "scale") + " of " + std::to_string(s.count) +
+                   " zero, and the codes are not");
   if (s.subnormal != 0)
     report.add("subnormal-scales", q.file, name,
                many(s.subnormal, "scale") + " of " + std::to_string(s.count) + " subnormal in " +
@@ -158,6 +185,7 @@ void check_plain(const Checkpoint& c, const narrow::Tensor& t, const std::string
   const bool is_mask = t.name.find("mask") != std::string::npos;  // of -Inf
   std::uint64_t strange = 0, not_finite = 0;
   std::vector<float> values;
+  Forgetting pass(t);
   for (std::uint64_t first = 0; first < t.values(); first += narrow::chunk_values) {
     values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(narrow::chunk_values, t.values() - first)));
     narrow::read_values(t, first, std::span(values));
@@ -165,6 +193,7 @@ void check_plain(const Checkpoint& c, const narrow::Tensor& t, const std::string
       if (!std::isfinite(x)) not_finite += is_mask && x < 0 ? 0 : 1;
       else if (may_be_wider && narrow::round_to(x, source) != x) ++strange;
     }
+    pass.read(narrow::bytes_of_values(t, values.size()));
     progress.add(narrow::bytes_of_values(t, values.size()));
   }
   const std::string& file = c.file_of.at(t.name);
@@ -190,12 +219,10 @@ void check_data(const Checkpoint& c, Report& report, Progress& progress) {
     const Scales scales = look_at_scales(one.parts.scales);
     check_scales(one, scales, ue8m0, report);
     check_codes(one, scales, count_codes(one.parts, progress), report);
-    one.parts.codes.source->forget();
   }
   for (const narrow::Tensor& t : c.all.tensors) {
     if (c.parts.contains(t.name) || is_scale_name(t.name) || t.type.kind != narrow::ElementKind::floating) continue;
     check_plain(c, t, dtype, report, progress);
-    t.source->forget();
   }
 }
 

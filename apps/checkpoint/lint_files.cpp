@@ -3,13 +3,13 @@
 #include <filesystem>
 
 #include "checkpoint/lint.hpp"
-#include "checkpoint/model.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/gguf.hpp"
 #include "narrow/tensor/safetensors.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/strict_json.hpp"
+#include "options/model_index.hpp"
 
 namespace app::lint {
 namespace fs = std::filesystem;

@@ -10,26 +10,13 @@ namespace app::lint {
 
 namespace {
 
-// Endings of scales, and what their codes may be called in turn.
-struct Pair {
-  std::string_view scale;
-  std::vector<std::string_view> codes;
-};
-const std::vector<Pair>& pairs() {
-  static const std::vector<Pair> all = {{"weight_scale_inv", {"weight"}}, {"weight_scale", {"weight", "weight_packed"}},
-                                        {"weight_scale_2", {"weight"}},   {"weight_global_scale", {"weight_packed"}},
-                                        {"_scales", {"_blocks"}},         {".SCB", {".weight"}},
-                                        {"weight.absmax", {"weight"}}};
-  return all;
-}
-
 bool is_quantised_type(const narrow::Tensor& t) {
   return t.type.bits <= 8 || (t.type.name == "I32" && t.name.ends_with("_packed")) || t.name.ends_with("_blocks");
 }
 
 void check_orphans(const Checkpoint& c, Report& report) {
   for (const narrow::Tensor& t : c.all.tensors)
-    for (const Pair& pair : pairs()) {
+    for (const ScaleEnding& pair : scale_endings()) {
       if (!t.name.ends_with(pair.scale)) continue;
       const std::string module = t.name.substr(0, t.name.size() - pair.scale.size());
       const narrow::Tensor* codes = nullptr;
@@ -53,7 +40,7 @@ void check_bare_codes(const Checkpoint& c, Report& report) {
     if (c.parts.contains(t.name) || t.shape.size() < 2) continue;
     const bool is_fp8 = t.type.name.starts_with("F8_") && t.type.name != "F8_E8M0";
     if (is_fp8 && t.name.ends_with("weight"))
-      report.add("codes-without-scales", c.file_of.at(t.name), t.name,
+      report.add(c.quantization().empty() ? "bare-fp8" : "codes-without-scales", c.file_of.at(t.name), t.name,
                  "is " + std::string(t.type.name) + " and has no scale under any name that is known");
     const bool may_be_bnb = t.name.ends_with("weight") && t.type.name == "U8" && t.shape.size() == 2 && t.shape[1] == 1;
     if (may_be_bnb || (t.type.name == "U8" && c.find(t.name + ".absmax") != nullptr))
@@ -69,7 +56,7 @@ void check_activations(const Checkpoint& c, Report& report) {
         kinds;  // without it, and how many have it
     for (const Quantised& q : c.quantised) {
       const std::string module = module_of(q.parts.name);
-      auto& [without, with] = kinds[std::string(last_word(module))];
+      auto& [without, with] = kinds[kind_of(module)];
       if (c.find(module + "." + ending) != nullptr) ++with;
       else without.push_back(q.parts.name);
     }
@@ -117,27 +104,6 @@ void check_blocks(const Checkpoint& c, Report& report) {
 }
 
 }  // namespace
-
-std::vector<std::string> fused_with(const std::string& tensor) {
-  static const std::vector<std::vector<std::string_view>> groups = {
-      {"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"w1", "w3"}};
-  const std::string module = module_of(tensor);
-  const std::string_view word = last_word(module);
-  for (const auto& group : groups)
-    if (std::find(group.begin(), group.end(), word) != group.end()) {
-      std::vector<std::string> names;
-      for (const std::string_view other : group)
-        names.push_back(module.substr(0, module.size() - word.size()) + std::string(other) +
-                        tensor.substr(module.size()));
-      return names;
-    }
-  return {tensor};
-}
-
-bool is_scale_name(std::string_view name) {
-  return std::any_of(pairs().begin(), pairs().end(), [&](const Pair& pair) { return name.ends_with(pair.scale); }) ||
-         name.ends_with("input_scale") || name.ends_with("quant_map");
-}
 
 void check_parts(Checkpoint& c, Report& report) {
   const narrow::CheckpointParts all(c.all);

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
-#include <map>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "narrow/tensor/tensor_writer.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/strict_json.hpp"
+#include "options/model_index.hpp"
 
 namespace app {
 namespace fs = std::filesystem;
@@ -120,38 +122,37 @@ Converted copied(const narrow::Tensor& tensor) {
 
 namespace {
 
-using Index = std::map<std::string, std::string>;  // tensor to shard
-
-// Writes a piece while the next one is computed. Where no thread can be had, each is written when it comes.
-class WriterBehind {
+// Does one thing after the other while the next is computed: pieces are written, files are finished, which waits for
+// the disk. Where no thread can be had, each is done when it comes.
+class Behind {
  public:
-  explicit WriterBehind(narrow::TensorWriter& writer) : writer_(writer) {
+  using Task = std::function<void()>;
+  Behind() {
     try {
       thread_ = std::thread([this] { serve(); });
     } catch (const std::system_error&) {
     }
   }
-  ~WriterBehind() { end(); }
-  WriterBehind(const WriterBehind&) = delete;
-  WriterBehind& operator=(const WriterBehind&) = delete;
+  ~Behind() { end(); }
+  Behind(const Behind&) = delete;
+  Behind& operator=(const Behind&) = delete;
 
-  void write(std::span<const std::byte> bytes) {
-    if (!thread_.joinable()) return writer_.write(bytes);
-    std::vector<std::byte> piece(bytes.begin(), bytes.end());
+  // Throws what an earlier one threw; then those that wait are not done.
+  void add(Task task) {
+    if (!thread_.joinable()) return task();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_.size() < most || failed_; });
     if (failed_) std::rethrow_exception(failed_);
-    waiting_.push_back(std::move(piece));
+    waiting_.push_back(std::move(task));
     changed_.notify_all();
   }
-  // All of it is written, or the Error of the one that was not.
   void finish() {
     end();
     if (failed_) std::rethrow_exception(failed_);
   }
 
  private:
-  static constexpr std::size_t most = 2;
+  static constexpr std::size_t most = 2;  // pieces in memory
 
   void end() {
     if (!thread_.joinable()) return;
@@ -167,33 +168,33 @@ class WriterBehind {
     for (;;) {
       changed_.wait(lock, [&] { return !waiting_.empty() || is_over_; });
       if (waiting_.empty()) return;
-      const std::vector<std::byte> piece = std::move(waiting_.front());
+      Task task = std::move(waiting_.front());
       waiting_.erase(waiting_.begin());
       changed_.notify_all();
+      const bool skipped = failed_ != nullptr;
       lock.unlock();
+      std::exception_ptr failure;
       try {
-        if (!failed_) writer_.write(piece);
+        if (!skipped) task();
       } catch (...) {
-        lock.lock();
-        failed_ = std::current_exception();
-        changed_.notify_all();
-        lock.unlock();
+        failure = std::current_exception();
       }
+      task = {};  // what it held: a file that is not finished goes
       lock.lock();
+      if (failure) failed_ = failure, changed_.notify_all();
     }
   }
 
-  narrow::TensorWriter& writer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::vector<std::byte>> waiting_;
+  std::vector<Task> waiting_;
   std::exception_ptr failed_;
   bool is_over_ = false;
   std::thread thread_;
 };
 
 void convert_shard(const Model& from, const Shard& shard, const std::string& to, const Conversion& how,
-                   Progress& progress, Index& index, std::uint64_t& total, ConvertedModel& result) {
+                   Progress& progress, Behind& behind, ShardOf& index, std::uint64_t& total, ConvertedModel& result) {
   std::vector<Converted> tensors;
   std::vector<const narrow::ByteSource*> sources;
   std::vector<narrow::TensorHeader> headers;
@@ -219,20 +220,21 @@ void convert_shard(const Model& from, const Shard& shard, const std::string& to,
         throw narrow::Error(std::string(how.command) + ": two tensors would have the name " + narrow::quote(h.name));
     }
   }
-  narrow::TensorWriter file(to, headers, metadata);
-  WriterBehind writer(file);
+  const auto file = std::make_shared<narrow::TensorWriter>(to, headers, metadata);
   constexpr std::uint64_t most_in_memory = std::uint64_t{1} << 28;  // of files that are mapped
   std::uint64_t since = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    tensors[i].write([&](std::span<const std::byte> bytes) { writer.write(bytes); },
-                     [&](std::uint64_t done) {
-                       progress.add(done);
-                       if ((since += done) < most_in_memory) return;
-                       since = 0;
-                       sources[i]->forget();
-                     });
-  writer.finish();
-  file.finish();
+    tensors[i].write(
+        [&](std::span<const std::byte> bytes) {
+          behind.add([file, piece = std::vector<std::byte>(bytes.begin(), bytes.end())] { file->write(piece); });
+        },
+        [&](std::uint64_t done) {
+          progress.add(done);
+          if ((since += done) < most_in_memory) return;
+          since = 0;
+          sources[i]->forget();
+        });
+  behind.add([file] { file->finish(); });
 }
 
 // A file that is read is never written, under whatever name.
@@ -314,18 +316,6 @@ Json read_config(const Model& from) {
   return config;
 }
 
-void write_index(const Model& from, const std::string& to, const Index& index, std::uint64_t total) {
-  Json about = Json::object();
-  if (const Json old = Json::parse(narrow::read_text(from.index), nullptr, false);
-      old.is_object() && old.contains("metadata") && old["metadata"].is_object())
-    about = old["metadata"];
-  about["total_size"] = total;
-  Json map = Json::object();
-  for (const auto& [name, shard] : index) map[name] = shard;
-  write_file((fs::path(to) / model_index_name).string(),
-             json_text(Json{{"metadata", std::move(about)}, {"weight_map", std::move(map)}}));
-}
-
 }  // namespace
 
 ConvertedModel convert_model(const Model& from, const std::string& to, const Conversion& how) {
@@ -361,13 +351,14 @@ ConvertedModel convert_model(const Model& from, const std::string& to, const Con
     for (const narrow::Tensor& t : file.tensors) work += t.bytes();
   }
   Progress progress(how.command, work);
-  Index index;
-  for (const Shard& shard : from.shards) {
-    const std::string path = from.is_folder ? (fs::path(to) / shard.name).string() : to;
-    convert_shard(from, shard, path, how, progress, index, total, result);
-    result.bytes_after += fs::file_size(path);
-    ++result.shards;
-  }
+  ShardOf index;
+  const auto path_of = [&](const Shard& shard) { return from.is_folder ? (fs::path(to) / shard.name).string() : to; };
+  Behind behind;
+  for (const Shard& shard : from.shards)
+    convert_shard(from, shard, path_of(shard), how, progress, behind, index, total, result);
+  behind.finish();
+  for (const Shard& shard : from.shards) result.bytes_after += fs::file_size(path_of(shard));
+  result.shards = from.shards.size();
   if (!from.is_folder) return result;
   if (how.extra)
     for (const auto& [name, text] : how.extra()) write_file((fs::path(to) / name).string(), text);
@@ -375,7 +366,8 @@ ConvertedModel convert_model(const Model& from, const std::string& to, const Con
   if (!had_config) config = Json::object();
   how.edit(config);
   if (had_config || !config.empty()) write_file((fs::path(to) / "config.json").string(), json_text(config));
-  if (!from.index.empty()) write_index(from, to, index, total);
+  if (!from.index.empty())
+    write_file((fs::path(to) / model_index_name).string(), model_index_text(index, total, from.index));
   return result;
 }
 

@@ -12,8 +12,6 @@
 
 namespace app {
 
-inline constexpr const char* model_index_name = "model.safetensors.index.json";
-
 // One file of tensors.
 struct Shard {
   std::string path;                // "" of one that nobody wrote yet

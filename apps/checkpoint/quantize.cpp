@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
-#include "checkpoint/lint.hpp"
 #include "checkpoint/model.hpp"
+#include "checkpoint/names.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/tensor/layout/layout.hpp"
@@ -77,7 +77,7 @@ Target choose_format(const narrow::Layout& layout, const std::string& to, const 
 // Weights of linear layers: what no custom keeps.
 bool is_linear_weight(const narrow::Tensor& t) {
   if (t.type.kind != narrow::ElementKind::floating || t.shape.size() < 2 || t.values() == 0 ||
-      lint::is_kept_by_custom(t.name))
+      is_kept_by_custom(t.name))
     return false;
   return t.name.find("bias") == std::string::npos &&
          (t.name.ends_with("weight") || t.name.find("experts") != std::string::npos);
@@ -90,7 +90,7 @@ class Amaxes {
 
   std::optional<float> of(const std::string& name, const narrow::BytesDone& done) {
     if (!format_.has_tensor_scale()) return {};
-    const std::vector<std::string> group = lint::fused_with(name);
+    const std::vector<std::string> group = fused_with(name);
     const auto known = known_.find(group[0]);
     if (known != known_.end()) return known->second;
     float most = 0;
@@ -99,7 +99,7 @@ class Amaxes {
         const float amax = narrow::tensor_amax(*t, format_, done);
         most = std::isnan(amax) || std::isnan(most) ? NAN : std::max(most, amax);
       }
-    return known_[group[0]] = most;
+    return known_[group[0]] = most == 0 ? 1 : most;  // of zeros any factor is right, and some rules divide by this one
   }
 
  private:
@@ -113,7 +113,8 @@ struct Plan {
   Target to;
   Amaxes amaxes;
   std::optional<NamePattern> keep = {}, only = {};
-  std::uint64_t lost_blocks = 0, weights = 0, weight_bytes = 0;
+  narrow::NotKept not_kept = {};
+  std::uint64_t weights = 0, weight_bytes = 0, dropped = 0;  // dropped: scales of activations, of another layout
   std::vector<std::string> kept_modules = {}, unfit = {};  // unfit: wanted, and why they have no place in the layout
 
   bool wants(const narrow::Tensor& t) const {
@@ -122,10 +123,20 @@ struct Plan {
   }
 };
 
+// Shapes and zero points go with the codes; what tells of activations was true of the weights whatever holds them.
+std::uint64_t beside(const narrow::Tensor& t) {
+  if (!t.blocks) return 0;
+  return static_cast<std::uint64_t>(
+      std::count_if(t.blocks->beside.begin(), t.blocks->beside.end(), [](const narrow::Tensor& part) {
+        return part.name.ends_with("input_scale") || part.name.ends_with("input_global_scale");
+      }));
+}
+
 Converted quantised(const narrow::Tensor& t, Plan& plan) {
   Converted c;
   c.headers = plan.layout.headers(t, plan.to.format);
   c.is_changed = true;
+  plan.dropped += beside(t);
   if (plan.layout.name == "narrow") {
     c.metadata.emplace_back(narrow::block_format_key(t.name), plan.to.name);
     if (c.headers.size() > 2) c.metadata.emplace_back(narrow::scale2_key(t.name), narrow::scale2_is_factor);
@@ -142,7 +153,7 @@ Converted quantised(const narrow::Tensor& t, Plan& plan) {
                 const auto& write, const narrow::BytesDone& done) {
     narrow::QuantisedForm shared = form;
     shared.amax = plan.amaxes.of(t.name, done);
-    plan.lost_blocks += narrow::quantise_tensor(
+    plan.not_kept += narrow::quantise_tensor(
         t, plan.to.format, narrow::CastResult::codes,
         [&](std::uint64_t, std::span<const std::byte> bytes) { write(bytes); }, {0, 0, done}, shared);
     if (has_shape) write(std::as_bytes(std::span(shape)));
@@ -158,8 +169,9 @@ Converted convert(const narrow::Tensor& t, Plan& plan) {
       plan.unfit.push_back(t.name + ": " + error.what());
     }
   }
-  if (t.shape.size() >= 2) plan.kept_modules.push_back(lint::module_of(t.name));
+  if (t.shape.size() >= 2) plan.kept_modules.push_back(module_of(t.name));
   if (!t.blocks || plan.layout.name == "narrow") return copied(t);
+  plan.dropped += beside(t);
   Converted c;  // quantised already, and the new configuration says that it is not
   c.headers = {t};
   c.write = [t](const auto& write, const narrow::BytesDone& done) {
@@ -207,9 +219,10 @@ std::string summary(const Plan& plan, const ConvertedModel& m, const std::string
     text +=
         "note: loaders of ModelOpt's FP8 want an input_scale of each layer, too, which weights do not tell; fp8_row "
         "needs none\n";
-  if (plan.lost_blocks != 0)
-    text += "note: " + std::to_string(plan.lost_blocks) + (plan.lost_blocks == 1 ? " block has" : " blocks have") +
-            " no finite scale (Inf or NaN in the data): no value of them is finite any more\n";
+  if (plan.dropped != 0)
+    text += "note: " + many(plan.dropped, "tensor") +
+            " with scales of activations beside the old codes left out: another layout would read them otherwise\n";
+  text += not_kept_text(plan.not_kept, plan.to.name);
   return text;
 }
 
@@ -226,7 +239,9 @@ Json to_json(const Plan& plan, const ConvertedModel& m, const std::string& out) 
           {"bytes_after", m.bytes_after},
           {"weights", plan.weights},
           {"weight_bytes", plan.weight_bytes},
-          {"lost_blocks", plan.lost_blocks}};
+          {"dropped", plan.dropped},
+          {"lost_blocks", plan.not_kept.blocks},
+          {"not_finite", plan.not_kept.values}};
 }
 
 int run(const Options& options) {

@@ -13,6 +13,7 @@
 #include "narrow/tensor/cast_tensor.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/format_list.hpp"
+#include "options/model_index.hpp"
 #include "options/tensor_text.hpp"
 
 namespace app {
@@ -214,7 +215,7 @@ std::vector<std::string> expand_folders(const std::vector<std::string>& argument
       out.push_back(argument);
       continue;
     }
-    const fs::path index = fs::path(argument) / "model.safetensors.index.json";
+    const fs::path index = fs::path(argument) / model_index_name;
     if (fs::exists(index, error)) {  // one model in shards
       out.push_back(index.string());
       continue;

@@ -1,10 +1,7 @@
 // narrow cast: a tensor file to codes of a format, or to rounded values; names and metadata are kept.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,6 +18,7 @@
 #include "narrow/text/quote.hpp"
 #include "options/cast_options.hpp"
 #include "options/format_list.hpp"
+#include "options/model_index.hpp"
 #include "options/tensor_choice.hpp"
 #include "options/tensor_text.hpp"
 
@@ -144,27 +142,27 @@ std::uint64_t bytes_to_read(const Planned& p, const Target& to) {
                    : narrow::stored_bytes(p.source);
 }
 
-// Writes what one tensor of the input becomes. Returns how many blocks have no finite scale.
+// Writes what one tensor of the input becomes.
 template <class Write>
-std::uint64_t write_tensor(const Planned& p, const Target& to, const Write& write, const narrow::TensorPass& pass) {
+narrow::NotKept write_tensor(const Planned& p, const Target& to, const Write& write, const narrow::TensorPass& pass) {
   std::uint64_t at = 0;
   for (const narrow::Tensor& copy : p.copies) {
     narrow::copy_tensor(copy, narrow::WriteAt([&](std::uint64_t place, auto bytes) { write(at + place, bytes); }),
                         pass);
     at += copy.bytes();
   }
-  if (!p.is_cast) return 0;
+  if (!p.is_cast) return {};
   if (to.blocks) return narrow::quantise_tensor(p.source, *to.blocks, to.result, narrow::WriteAt(write), pass);
   narrow::cast_tensor(p.source, to.plain, to.result, narrow::WriteAt(write), pass);
-  return 0;
+  return {};
 }
 
 // One process writes it all, from the first byte to the last.
-std::uint64_t write_alone(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
-                          Progress& progress) {
+narrow::NotKept write_alone(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
+                            Progress& progress) {
   const narrow::TensorPass pass{seed, 0, [&](std::uint64_t done) { progress.add(done); }};
   narrow::TensorWriter writer(path, headers_of(plan), plan.metadata);
-  std::uint64_t lost = 0;
+  narrow::NotKept lost;
   for (const Planned& p : plan.tensors)
     lost += write_tensor(
         p, to, [&](std::uint64_t, std::span<const std::byte> bytes) { writer.write(bytes); }, pass);
@@ -173,10 +171,11 @@ std::uint64_t write_alone(const Plan& plan, const std::string& path, const Targe
 }
 
 // A crew writes it, each rank what it casts.
-std::uint64_t write_together(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
-                             Progress& progress) {
+narrow::NotKept write_together(const Plan& plan, const std::string& path, const Target& to, std::uint64_t seed,
+                               Progress& progress) {
   narrow::cluster::SharedTensorFile file(*crew(), path, headers_of(plan), plan.metadata);
-  std::vector<std::uint64_t> sizes, begins, lost(plan.tensors.size());
+  std::vector<std::uint64_t> sizes, begins;
+  std::vector<narrow::NotKept> lost(plan.tensors.size());
   std::uint64_t begin = 0;
   for (const Planned& p : plan.tensors) {
     sizes.push_back(bytes_to_read(p, to));
@@ -192,7 +191,9 @@ std::uint64_t write_together(const Plan& plan, const std::string& path, const Ta
     lost[i] = write_tensor(plan.tensors[i], to, write, pass);
   });
   file.finish();
-  return std::accumulate(lost.begin(), lost.end(), std::uint64_t{0});
+  narrow::NotKept all;
+  for (const narrow::NotKept& one : lost) all += one;
+  return all;
 }
 
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
@@ -229,7 +230,7 @@ void check_output(const std::string& path, const Plan& plan, const ChosenFile& i
 struct Outcome {
   std::optional<std::uint64_t> before;
   std::uint64_t after = 0;
-  std::uint64_t lost_blocks = 0;  // without a finite scale
+  narrow::NotKept not_kept = {};
 };
 
 Json to_json(const Plan& plan, const std::string& path, const Target& to, const Outcome& outcome) {
@@ -251,7 +252,8 @@ Json to_json(const Plan& plan, const std::string& path, const Target& to, const 
   out["tensors"] = std::move(tensors);
   out["bytes_before"] = outcome.before ? Json(*outcome.before) : Json();
   out["bytes_after"] = outcome.after;
-  out["lost_blocks"] = outcome.lost_blocks;
+  out["lost_blocks"] = outcome.not_kept.blocks;
+  out["not_finite"] = outcome.not_kept.values;
   return out;
 }
 
@@ -282,11 +284,7 @@ std::string summary(const Plan& plan, const std::string& path, const Target& to,
                       : to.blocks ? ", codes and scales in "
                                   : " codes in ") +
                      list + (copied != 0 ? ", " + std::to_string(copied) + " copied" : "") + sizes;
-  if (outcome.lost_blocks != 0)
-    text += "note: " + std::to_string(outcome.lost_blocks) +
-            (outcome.lost_blocks == 1 ? " block has" : " blocks have") +
-            " no finite scale (Inf or NaN in the data, or more than the scale holds): no value of " +
-            (outcome.lost_blocks == 1 ? "it" : "them") + " is finite any more\n";
+  text += not_kept_text(outcome.not_kept, to.name);
   if (plain != 0)
     text += "note: " + std::to_string(plain) + (plain == 1 ? " tensor" : " tensors") + " of " + to.name +
             " codes without a type in the file are written as " + plain_type +
@@ -342,7 +340,7 @@ Done cast_file(const Options& options, const Job& job, const Target& to, Progres
   const Plan plan = make_plan(input, to);
   check_output(job.out, plan, input, to, in_folder);
   Done done;
-  done.outcome.lost_blocks =
+  done.outcome.not_kept =
       (job.together ? write_together : write_alone)(plan, job.out, to, options.cast.random_value(), progress);
   if (!input.one_named || input.file.tensors.size() == 1) done.outcome.before = input.file.bytes;
   if (!job.together || speaks()) done.outcome.after = std::filesystem::file_size(job.out);  // others may see it later
@@ -401,15 +399,13 @@ std::vector<Done> cast_files(const Options& options, const std::vector<Job>& job
   return done;
 }
 
-constexpr const char* index_name = "model.safetensors.index.json";
-
 // The files of a folder and what they become in another: shards keep their names, and so does the index.
 std::vector<Job> jobs_of(const std::string& from, const std::string& to_folder, const Target& to) {
   std::error_code error;
   if (std::filesystem::equivalent(from, to_folder, error))
     throw narrow::Error("cast: " + narrow::quote(from) + " would be replaced file by file; give another folder");
   std::vector<std::string> files = expand_folders({from});
-  if (files[0].ends_with(index_name)) files = narrow::open_tensor_file(files[0]).shards;
+  if (files[0].ends_with(model_index_name)) files = narrow::open_tensor_file(files[0]).shards;
   make_folder(to_folder);
   std::vector<Job> jobs;
   std::set<std::string> names;
@@ -426,29 +422,6 @@ std::vector<Job> jobs_of(const std::string& from, const std::string& to_folder, 
   return jobs;
 }
 
-std::string read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// As a model's own index: which shard has which tensor.
-std::string index_text(const std::vector<Job>& jobs, const std::vector<Done>& done, const std::string& source_index) {
-  Json map = Json::object();
-  std::uint64_t total = 0;
-  std::map<std::string, std::string> shard_of;
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    for (const auto& [name, bytes] : done[i].tensors) {
-      shard_of[name] = std::filesystem::path(jobs[i].out).filename().string();
-      total += bytes;
-    }
-  for (const auto& [name, shard] : shard_of) map[name] = shard;
-  Json about = Json::parse(read_whole(source_index), nullptr, false);
-  about = about.is_object() && about.contains("metadata") && about["metadata"].is_object() ? about["metadata"]
-                                                                                           : Json::object();
-  about["total_size"] = total;
-  return json_text(Json{{"metadata", std::move(about)}, {"weight_map", std::move(map)}});
-}
-
 int run(const Options& options) {
   if (options.files.size() != 2)
     throw narrow::Error("cast: give IN and OUT; for example: narrow cast model.safetensors out.safetensors --to e4m3");
@@ -462,14 +435,22 @@ int run(const Options& options) {
     std::vector<Job> list = folder ? jobs_of(in, out, to) : std::vector<Job>{{in, out, size_on_disk(in)}};
     share_out(list);
     // An index that is there is of other shards than those to come.
-    if (folder) std::filesystem::remove(std::filesystem::path(out) / index_name, error);
+    if (folder) std::filesystem::remove(std::filesystem::path(out) / model_index_name, error);
     return list;
   });
   const std::vector<Done> done = cast_files(options, jobs, to, folder);
   // Last: it names files that are there.
-  const std::string index = (std::filesystem::path(in) / index_name).string();
-  if (folder && speaks() && std::filesystem::exists(index, error))
-    write_file((std::filesystem::path(out) / index_name).string(), index_text(jobs, done, index));
+  const std::string index = (std::filesystem::path(in) / model_index_name).string();
+  if (folder && speaks() && std::filesystem::exists(index, error)) {
+    ShardOf shards;
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      for (const auto& [name, bytes] : done[i].tensors) {
+        shards[name] = std::filesystem::path(jobs[i].out).filename().string();
+        total += bytes;
+      }
+    write_file((std::filesystem::path(out) / model_index_name).string(), model_index_text(shards, total, index));
+  }
   Json list = Json::array();
   for (const Done& d : done) {
     print_error(d.left_out);

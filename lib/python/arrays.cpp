@@ -241,18 +241,26 @@ nb::tuple quantise_array(const InArray& x, const std::string& name) {
   const bool has_codes = chosen.format.scale.width() == 8;
   nb::object codes = nb::none();
   if (has_codes) codes = numpy_of(scale_codes(q.scales, q.format), grid);
-  const float factor = file_factor(q.tensor_scale, q.format);
+  nb::object factor = nb::cast(file_factor(q.tensor_scale, q.format)), kept = nb::cast(q.tensor_scale);
+  if (q.format.has_row_scales()) {  // one of every row
+    std::vector<float> factors = q.row_scales;
+    for (float& f : factors) f = file_factor(f, q.format);
+    factor = numpy_of(std::move(factors), {q.rows}), kept = numpy_of(std::move(q.row_scales), {q.rows});
+  }
   return nb::make_tuple(numpy_of(std::move(q.codes), {q.rows, q.cols}), numpy_of(std::move(q.scales), grid), codes,
-                        factor, q.tensor_scale, full);
+                        factor, kept, full);
 }
 
-void dequantise_array(const InArray& codes, const InArray& scales, float tensor_scale, const std::string& name,
+// kept: of the tensor, or of every row.
+void dequantise_array(const InArray& codes, const InArray& scales, const InArray& kept, const std::string& name,
                       const OutArray& out) {
   const BlockFormat format = app::choose_block_format(name).format;
-  if (codes.kind() != 'B' || scales.kind() != 'f') throw Error("codes are uint8 and scales float32");
+  if (codes.kind() != 'B' || scales.kind() != 'f' || kept.kind() != 'f')
+    throw Error("codes are uint8, scales and factors float32");
   nb::gil_scoped_release release;
-  dequantise_into(read<std::uint8_t>(codes), read<float>(scales), tensor_scale, codes.shape(0), codes.shape(1), format,
-                  write<float>(out));
+  if (codes.size() == 0) return;
+  dequantise_into(read<std::uint8_t>(codes), read<float>(scales), read<float>(kept), codes.shape(0), codes.shape(1),
+                  format, write<float>(out));
 }
 
 void add_array(Tally& tally, const InArray& x) {

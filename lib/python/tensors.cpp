@@ -45,7 +45,7 @@ nb::object mapped(const Tensor& tensor) {
 // What a file holds of a matrix in a block format: (name, bytes, type, shape) of codes, scales and the tensor's factor,
 // and the metadata that join them.
 nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint64_t>& shape, const InArray& codes,
-                           const InArray& scales, float tensor_scale_value, const std::string& format_name) {
+                           const InArray& scales, const InArray& kept, const std::string& format_name) {
   const BlockFormat format = require_block_format(format_name);
   TensorHeader header;
   header.name = name, header.type = *find_element_type("F32"), header.shape = shape;
@@ -62,8 +62,10 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
                                                    : packed_codes(code_span, format)};
   bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format)
                                             : bytes_of(scale_span.data(), scale_span.size_bytes()));
-  const float factor = file_factor(tensor_scale_value, format);
-  bytes.push_back(bytes_of(&factor, sizeof factor));
+  const auto* first = static_cast<const float*>(kept.data());
+  std::vector<float> factors(first, first + kept.size());
+  for (float& factor : factors) factor = file_factor(factor, format);
+  bytes.push_back(bytes_of(factors.data(), factors.size() * sizeof(float)));
   nb::list parts;
   for (std::size_t n = 0; n < headers.size(); ++n) {
     if (bytes[n].size() != headers[n].bytes() || codes.itemsize() != 1 || scales.kind() != 'f')

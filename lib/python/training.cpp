@@ -30,7 +30,11 @@ OperandScaling make_scaling(const std::string& format, const std::string& scalin
   train::Precision p{.format = app::choose_format(format).format};
   p.scaling = static_cast<train::Scaling>(train::choose("scaling", "scaling", scaling, train::scaling_names));
   if (rule) p.rule = train::require_scale_rule("rule", *rule);
-  return {block_format_of(p)};
+  const BlockFormat blocks = block_format_of(p);
+  if (blocks.has_row_scales())
+    throw Error("rule: " + std::string(row_of(blocks.rule).name) +
+                " is not emulated here: a product is multiplied by one factor of each operand");
+  return {blocks};
 }
 
 // Whether element times scale has at most the 8 significant bits of BF16: whole tensors keep their scale apart, powers

@@ -64,6 +64,25 @@ def quantise(m, name):
 # ---- codes and scales --------------------------------------------------------------------------------------------
 rule("codes-without-scales")(drop(Q + "_scale_inv"))
 rule("codes-without-scales+nvfp4", "ct-nvfp4")(drop(Q + "_scale"))
+
+
+@rule("bare-fp8")
+def _(m):  # as some exchange it: cast, not scaled, and no word of it
+    m.config.pop("quantization_config")
+    for name in [n for n in m.tensors if n.endswith("_scale_inv")]:
+        m.drop(name)
+
+
+@rule("zero-scales+later")
+def _(m):  # the first block is zero and has the scale of it; that of the second has lost its codes
+    code = m.tensors[Q].array.copy()
+    code[:128, :128] = 0
+    m.put(Q, Tensor("F8_E4M3", code))
+    s = m.tensors[Q + "_scale_inv"].array.copy()
+    s.flat[:2] = 0
+    m.put(Q + "_scale_inv", f32(s))
+
+
 rule("scale-without-codes")(drop(DOWN))
 rule("scale-inverted")(scale(lambda s: 1 / s))
 rule("scale-inverted+modelopt", "modelopt-nvfp4")(scale(lambda s: 1 / s, None, "weight_scale_2"))

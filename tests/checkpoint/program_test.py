@@ -136,6 +136,60 @@ class Checkpoints(unittest.TestCase):
         self.assertFalse([n for n in stored if n.endswith("scale_inv")])
         self.assertIn("0 errors, 0 warnings", narrow("lint", made))  # noted: the model is BF16, and these values are not
 
+    def test_what_was_no_number_before_is_counted(self):
+        for value, layout, to in ((np.inf, "deepseek", "fp8_128x128"), (np.nan, "narrow", "nvfp4"), (-np.inf, "compressed-tensors", "mxfp4")):
+            model = layouts.Model(self.samples / "plain")
+            name = "model.layers.0.self_attn.q_proj.weight"
+            x = layouts.number(model.tensors[name]).copy()
+            x[1, 2] = x[-1, -1] = value
+            model.put(name, layouts.f32(x))
+            source, made = self.out / f"source-{layout}", self.out / f"not-finite-{layout}"
+            model.save(source)
+            told = json.loads(narrow("quantize", source, made, "--layout", layout, "--to", to, "--json"))
+            self.assertEqual(told["not_finite"], 2)
+        self.assertIn("2 values were NaN or Inf before", narrow("quantize", source, made, "--layout", layout, "--to", to))
+        self.assertIn("NaN or Inf in fp16", narrow("dequantize", self.huge(), self.out / "huge-back", "--to", "fp16"))
+
+    def huge(self):
+        """A weight of 448 * 1000, which FP32 holds and FP16 does not."""
+        model = layouts.Model(self.samples / "deepseek-even")
+        name = "model.layers.0.self_attn.q_proj.weight"
+        model.put(name + "_scale_inv", layouts.f32(np.full(model.tensors[name + "_scale_inv"].array.shape, 1000)))
+        model.save(self.out / "huge")
+        return self.out / "huge"
+
+    def test_zeros_stay_zeros(self):
+        model = layouts.Model(self.samples / "plain")
+        for name in [n for n in model.tensors if "layers.0" in n and "proj" in n]:
+            model.put(name, layouts.bf16(np.zeros(model.tensors[name].array.shape)))
+        model.save(self.out / "zeros")
+        for layout, to in (("modelopt", "nvfp4"), ("compressed-tensors", "nvfp4"), ("narrow", "nvfp4"), ("modelopt", "fp8_tensor"), ("deepseek", "fp8_128x128")):
+            made = self.out / f"zeros-{layout}-{to}"
+            self.assertEqual(json.loads(narrow("quantize", self.out / "zeros", made, "--layout", layout, "--to", to, "--json"))["lost_blocks"], 0)
+            narrow("dequantize", made, self.out / f"{made.name}-back")
+            back = {n: layouts.number(t) for f in (self.out / f"{made.name}-back").glob("*.safetensors") for n, t in layouts.load_safetensors(f).items()}
+            self.assertFalse(back["model.layers.0.self_attn.q_proj.weight"].any(), layout)
+
+    def test_of_several_groups_each_tensor_takes_its_own(self):
+        """Mixed precision: packed integers of 4 and of 3 bits in one model of compressed-tensors."""
+        four, three = (layouts.Model(self.samples / name) for name in ("ct-int4-group", "ct-int3-group"))
+        four.config["quantization_config"]["version"] = three.config["quantization_config"]["version"]
+        groups = three.config["quantization_config"]["config_groups"] | {"group_1": four.config["quantization_config"]["config_groups"]["group_0"]}
+        self.assertEqual(len(groups), 2)
+        want = layouts.read(self.samples / "ct-int4-group")
+        module = "model.layers.0.self_attn.q_proj."
+        other = layouts.read(self.samples / "ct-int3-group")
+        for name in [n for n in four.tensors if n.startswith(module)]:
+            four.drop(name)
+        for name in [n for n in three.tensors if n.startswith(module)]:
+            four.put(name, three.tensors[name], beside="model.norm.weight")
+        four.config["quantization_config"]["config_groups"] = groups
+        four.save(self.out / "mixed")
+        narrow("dequantize", self.out / "mixed", self.out / "mixed-back")
+        back = {n: layouts.number(t) for f in (self.out / "mixed-back").glob("*.safetensors") for n, t in layouts.load_safetensors(f).items()}
+        for name, x in back.items():
+            self.assertTrue((bits(x) == bits((other if name.startswith(module) else want)[name])).all(), name)
+
     def test_a_folder_of_links_is_copied_into_the_new_one(self):
         blobs, snapshot, made = self.out / "hub/blobs", self.out / "hub/snapshots/a", self.out / "hub/snapshots/b"
         blobs.mkdir(parents=True)
@@ -188,7 +242,7 @@ class Checkpoints(unittest.TestCase):
             for _ in range(6 * len(names)):
                 file.write(block)
         for words in (["quantize", folder, self.out / "large-q", "--layout", "compressed-tensors", "--to", "nvfp4"],
-                      ["lint", self.out / "large-q"], ["dequantize", self.out / "large-q", self.out / "large-d", "--to", "bf16"]):
+                      ["lint", folder], ["lint", self.out / "large-q"], ["dequantize", self.out / "large-q", self.out / "large-d", "--to", "bf16"]):
             child = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)

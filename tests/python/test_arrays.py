@@ -273,6 +273,19 @@ def test_quantize_and_back(name):
     assert torch.equal(narrow.quantize(torch.from_numpy(x), name).dequantize(), torch.from_numpy(back))
 
 
+def test_row_scaled_nvfp4_has_a_factor_for_every_row(tmp_path):
+    x = np.random.default_rng(4).standard_normal((3, 5, 64)).astype(np.float32) * np.float32([[[1], [30], [1e-3], [1e9], [0]]])
+    q = narrow.quantize(x, "nvfp4", rule="te_nvfp4_row")
+    assert q.tensor_scale.shape == (15,)
+    rows = [narrow.quantize(row, "nvfp4") for row in x.reshape(15, 64)]
+    assert same(q.dequantize().reshape(15, 64), np.stack([r.dequantize() for r in rows]))
+    assert same(q.tensor_scale, np.float32([r.tensor_scale for r in rows]))
+    narrow.save(tmp_path / "q.safetensors", {"w": q})
+    elements = narrow.decode(q.codes, "e2m1").reshape(15, 4, 16)
+    scales = q.scales.reshape(15, 4, 1) * q.tensor_scale[:, None, None]
+    assert same(np.asarray(narrow.load(tmp_path / "q.safetensors")["w"]).reshape(15, 4, 16), elements * scales)
+
+
 def test_eight_threads_get_the_same_bits(spread):
     x = spread(1 << 18)
     wanted = narrow.encode(x, "e4m3", rounding="stochastic", seed=3)

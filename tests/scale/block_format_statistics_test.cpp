@@ -33,7 +33,7 @@ TEST_CASE("scale: statistics of a block format are those of quantising and decod
   const std::size_t rows = 70, cols = 200;
   const std::vector<float> x = gradients(rows * cols);
   for (const char* name : {"mxfp8_e4m3", "mxfp8_e5m2:cuda_round_up", "mxfp4:torchao_even", "mxint8", "nvfp4",
-                           "fp8_128x128", "fp8_row_e4m3", "fp8_tensor_e5m2", "bfp4x16"}) {
+                           "nvfp4:te_nvfp4_row", "fp8_128x128", "fp8_row_e4m3", "fp8_tensor_e5m2", "bfp4x16"}) {
     CAPTURE(name);
     const BlockFormat f = narrow::require_block_format(name);
     narrow::Quantised q = narrow::quantise(x, rows, cols, f);
@@ -41,6 +41,8 @@ TEST_CASE("scale: statistics of a block format are those of quantising and decod
       q.tensor_scale = narrow::file_factor(narrow::tensor_scale(narrow::tensor_amax(x, f), f), f);
       q.format.rule = narrow::ScaleRule::torchao_nvfp4;
     }
+    for (float& kept : q.row_scales) kept = narrow::file_factor(kept, f);
+    if (f.has_row_scales()) q.format.rule = narrow::ScaleRule::torchao_nvfp4;
     const std::vector<float> r = narrow::dequantise(q);
     std::uint64_t underflow = 0, subnormal = 0, compared = 0;
     double squared = 0, signal = 0;

@@ -77,7 +77,7 @@ TEST_CASE("scale: unknown block formats and rules are refused with what is accep
   CHECK(contains(refusal("mxfp8_e4m2"), "did you mean 'mxfp8_e4m3'?"));
   CHECK(contains(refusal("mxfp8_e4m3:te_nvfp4"), "has no rule 'te_nvfp4'"));
   CHECK(contains(refusal("mxfp8_e4m3:torchao_evn"), "did you mean 'torchao_even'?"));
-  CHECK(contains(refusal("nvfp4:"), "accepted: te_nvfp4 te_4over6 te_4over6_mse torchao_nvfp4"));
+  CHECK(contains(refusal("nvfp4:"), "accepted: te_nvfp4 te_nvfp4_row te_4over6 te_4over6_mse torchao_nvfp4"));
   CHECK(narrow::is_block_format_name("mxfp8_e4m3:nonsense"));
   CHECK_FALSE(narrow::is_block_format_name("e4m3"));
 }

@@ -149,6 +149,59 @@ TEST_CASE("scale: NVFP4 of both systems equals their formulas step by step") {
   wrong.require_none("NVFP4");
 }
 
+// A row is a tensor of its own, whose amax and factor are kept beside it.
+TEST_CASE("scale: row-scaled NVFP4 is NVFP4 of every row") {
+  const BlockFormat f = narrow::require_block_format("nvfp4:te_nvfp4_row");
+  test::Mismatches wrong;
+  const std::size_t rows = 67, cols = 1040;
+  std::vector<float> x(rows * cols);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::uint64_t r = test::mix(i);
+    x[i] = std::ldexp(static_cast<float>(static_cast<std::int32_t>(r >> 32) >> (r % 28)),
+                      static_cast<int>(i / cols * 3 % 200) - 140);
+    if (i / cols == 5) x[i] = 0;
+    if (i / cols == 6 && r % 90 == 0) x[i] = std::nanf("");
+    if (i / cols == 7 && r % 90 == 0) x[i] = test::float_inf;
+  }
+  const Quantised q = narrow::quantise(x, rows, cols, f);
+  CHECK(q.codes == narrow::quantise(x, rows, cols, f, 1).codes);
+  REQUIRE(q.row_scales.size() == rows);
+  std::vector<std::uint8_t> plain_codes(x.size());
+  std::vector<float> plain_scales(q.scales.size());
+  narrow::quantise_plainly(x, rows, cols, f, 0, plain_codes, plain_scales);
+  CHECK(plain_codes == q.codes);
+  const std::vector<float> values = narrow::dequantise(q);
+  for (std::size_t r = 0; r < rows; ++r) {
+    float amax = 0;
+    for (std::size_t c = 0; c < cols; ++c) amax = std::fmax(amax, std::fabs(x[r * cols + c]));
+    if (q.row_scales[r] != amax) wrong.add([&] { return "amax of row " + std::to_string(r); });
+    for (std::size_t b = 0; b < cols / 16; ++b) {
+      const auto first = x.begin() + static_cast<std::ptrdiff_t>(r * cols + 16 * b);
+      const Expected e = expect_te({first, first + 16}, amax);
+      if (test::bits(q.scales[r * (cols / 16) + b]) != test::bits(e.scale) ||
+          test::bits(plain_scales[r * (cols / 16) + b]) != test::bits(e.scale))
+        wrong.add([&] { return "scale of row " + std::to_string(r); });
+      for (std::size_t i = 0; i < 16; ++i) {
+        const std::size_t at = r * cols + 16 * b + i;
+        const bool same =
+            std::isnan(e.values[i]) ? std::isnan(values[at]) : test::bits(values[at]) == test::bits(e.values[i]);
+        if (q.codes[at] != e.codes[i] || !same) wrong.add([&] { return "element " + std::to_string(at); });
+      }
+    }
+  }
+  wrong.require_none("row-scaled NVFP4");
+  // Rounded at random, each element is one of its two neighbours under the same scales.
+  const Quantised random = narrow::quantise_stochastically(x, rows, cols, f, 3);
+  CHECK(random.row_scales == q.row_scales);
+  CHECK(test::bits(random.scales[8]) == test::bits(q.scales[8]));
+  CHECK(random.codes != q.codes);
+  CHECK(narrow::rules_for(narrow::require_block_format("nvfp4_16x16")) != narrow::rules_for(f));
+  CHECK_THROWS_AS(narrow::require_block_format("nvfp4_16x16:te_nvfp4_row"), narrow::Error);
+  BlockFormat wide = f;
+  wide.block_rows = 16;
+  CHECK_THROWS_AS(narrow::quantise(x, rows, cols, wide), narrow::Error);
+}
+
 // Four over six, with blocks of so many rows of 16: the operations in the order of the kernel, whose 16 threads have a
 // row each and add their sums as a warp does.
 TEST_CASE("scale: NVFP4 with the better of two scales equals its formulas step by step") {

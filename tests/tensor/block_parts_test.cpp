@@ -1,13 +1,15 @@
 // Are codes and scales of a file one tensor, decoded by the definition, and are parts that do not fit refused?
-#include "narrow/tensor/block_tensor.hpp"
-
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "files.hpp"
 #include "make_tensors.hpp"
+#include "narrow/array/pack.hpp"
+#include "narrow/base/random.hpp"
 #include "narrow/scale/quantise.hpp"
+#include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/tensor_writer.hpp"
 
 using namespace test;
@@ -45,7 +47,7 @@ std::vector<std::uint32_t> words_of(const std::vector<float>& values) {
 }
 
 std::vector<std::string> all_formats() {
-  std::vector<std::string> names = {"bfp5x24", "nvfp4:torchao_nvfp4", "mxfp4:torchao_even"};
+  std::vector<std::string> names = {"bfp5x24", "nvfp4:torchao_nvfp4", "nvfp4:te_nvfp4_row", "mxfp4:torchao_even"};
   for (const narrow::BlockFormatRow& row : narrow::block_format_table()) names.emplace_back(row.name);
   return names;
 }
@@ -76,14 +78,22 @@ TEST_CASE("tensor: codes and scales of every block format are one tensor of what
       for (const float v : x) amax = std::max(amax, std::abs(v));
       CHECK(factor == amax / 2688);
     }
-    std::vector<float> want(x.size());
+    std::vector<float> want(x.size()), of_rows(rows, 1);
+    if (f.has_row_scales()) {
+      narrow::read_values(*file.find("t.scale2"), 0, std::span(of_rows));
+      for (std::size_t r = 0; r < rows; ++r) {
+        float amax = 0;
+        for (std::size_t c = 0; c < cols; ++c) amax = std::max(amax, std::abs(x[r * cols + c]));
+        CHECK(of_rows[r] == amax / 2688);
+      }
+    }
     const std::size_t across = narrow::grid_cols(f, cols);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::size_t row = f.block_rows == 0 ? 0 : i / cols / f.block_rows,
                         col = f.block_cols == 0 ? 0 : i % cols / f.block_cols;
       const float scale = q.scales[row * across + col];
-      want[i] =
-          static_cast<float>(narrow::decode(q.codes[i], f.element)) * (f.has_tensor_scale() ? scale * factor : scale);
+      want[i] = static_cast<float>(narrow::decode(q.codes[i], f.element)) *
+                (f.has_tensor_scale() || f.has_row_scales() ? scale * (factor * of_rows[i / cols]) : scale);
     }
     CHECK(words_of(values_of(whole)) == words_of(want));
     std::vector<std::byte> bytes, piece(13);
@@ -97,6 +107,53 @@ TEST_CASE("tensor: codes and scales of every block format are one tensor of what
     CHECK(narrow::stored_bytes(whole) < whole.bytes());
     CHECK(narrow::open_tensor(to.path + ":t.scale").name == "t.scale");
   }
+}
+
+// Threads take parts of a piece: none may end within a block, and each must find its place.
+TEST_CASE("tensor: matrices of many parts in every block format, from any type, as the whole at once") {
+  const std::vector<std::vector<std::uint64_t>> shapes = {
+      {700, 208}, {1, 150'000}, {2, 80'000}, {300, 720}, {131, 1003}};
+  for (const std::string& name : all_formats())
+    for (const std::vector<std::uint64_t>& shape : shapes)
+      for (const std::string type : {"F32", "BF16", "F16", "F8_E5M2"}) {
+        CAPTURE(name);
+        CAPTURE(type);
+        CAPTURE(shape[1]);
+        const auto rows = static_cast<std::size_t>(shape[0]), cols = static_cast<std::size_t>(shape[1]);
+        std::vector<float> x(rows * cols);
+        for (std::size_t i = 0; i < x.size(); ++i)
+          x[i] = std::ldexp(static_cast<float>(narrow::random_bits(7, i) % 2001) - 1000, static_cast<int>(i % 9) - 12);
+        for (const std::size_t bad : {std::size_t{5}, x.size() / 2, x.size() - 1}) x[bad] = bad == 5 ? NAN : INFINITY;
+        std::vector<std::byte> bytes;
+        narrow::cast_tensor(tensor_of("F32", x, shape), {type_named(type).format, {}}, narrow::CastResult::codes,
+                            [&](auto b) { bytes.insert(bytes.end(), b.begin(), b.end()); });
+        const Tensor t = narrow::make_tensor({"t", type_named(type), shape}, std::move(bytes));
+        const std::vector<float> read = values_of(t);
+        const BlockFormat f = narrow::require_block_format(name);
+        const narrow::Quantised q = narrow::quantise(read, rows, cols, f);
+        std::vector<std::byte> got;
+        const narrow::NotKept lost = narrow::quantise_tensor(
+            t, f, narrow::CastResult::codes, [&](auto b) { got.insert(got.end(), b.begin(), b.end()); }, {});
+        const auto append = [](std::vector<std::byte>& to, const auto& words) {
+          const auto more = std::as_bytes(std::span(words));
+          to.insert(to.end(), more.begin(), more.end());
+        };
+        std::vector<std::byte> want;
+        const int bits = narrow::block_headers(t, f)[0].type.bits;
+        std::vector<std::uint8_t> packed(narrow::packed_size(q.codes.size(), bits));
+        narrow::pack_codes(q.codes, bits, packed);
+        append(want, packed);
+        if (f.scale.width() == 8) append(want, narrow::scale_codes(q.scales, f));
+        else append(want, q.scales);
+        REQUIRE(got.size() == want.size() + (f.has_tensor_scale() ? 4 : f.has_row_scales() ? 4 * rows : 0));
+        CHECK(std::equal(want.begin(), want.end(), got.begin()));
+        const auto count = [](const std::vector<float>& values) {
+          return static_cast<std::uint64_t>(
+              std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); }));
+        };
+        CHECK(lost.values == count(read));
+        CHECK(lost.blocks == count(q.scales));
+      }
 }
 
 TEST_CASE("tensor: empty tensors and zeros in every block format keep their shape") {

@@ -70,6 +70,8 @@ void check(const Wire& wire) {
   const Format& f = wire.format;
   if (!f.is_valid() || !f.has_sign || !f.has_zero || f.mantissa_bits > 23 || f.exponent_bits > 8)
     throw Error("ranks cannot send such a format: one with a sign and a zero that fits FP32 is needed, such as bf16");
+  if (wire.blocks && wire.blocks->has_row_scales())
+    throw Error("ranks send rows of one tensor each, for which nvfp4:te_nvfp4 is the same");
   if (is_exact(wire) && wire.cast != Cast{}) throw Error("fp32 is sent as it is, without a cast; leave the cast out");
 }
 

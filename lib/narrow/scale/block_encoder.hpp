@@ -99,6 +99,7 @@ class BlockEncoder {
       case ScaleRule::torchao_ceil: return e8m0_scales<ScaleRule::torchao_ceil>(amaxes, n, stored, encode);
       case ScaleRule::torchao_even: return e8m0_scales<ScaleRule::torchao_even>(amaxes, n, stored, encode);
       case ScaleRule::torchao_rceil: return e8m0_scales<ScaleRule::torchao_rceil>(amaxes, n, stored, encode);
+      case ScaleRule::te_nvfp4_row:
       case ScaleRule::te_nvfp4: return nvfp4_te_scales(amaxes, n, stored, encode);
       case ScaleRule::torchao_nvfp4: return nvfp4_torchao_scales(amaxes, n, stored, encode);
       case ScaleRule::ct_nvfp4: return nvfp4_ct_scales(amaxes, n, stored, encode);

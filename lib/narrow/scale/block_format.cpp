@@ -55,6 +55,7 @@ bool is_called(const ScaleRuleRow& row, std::string_view name) {
 bool fits(const ScaleRuleRow& row, const BlockFormat& format) {
   if (row.scale != row_of(format.rule).scale) return false;
   if (row.rule == ScaleRule::ct_int) return format.element.is_integer();
+  if (row.rule == ScaleRule::te_nvfp4_row) return format.block_rows == 1;
   return row.rule != ScaleRule::ct_fp8 || !format.element.is_integer();
 }
 

@@ -21,7 +21,8 @@
 namespace narrow {
 
 // A matrix is cut into blocks of block_rows x block_cols (0: all rows, all columns); the last ones may be smaller. The
-// value of an element is element * scale of its block, for NVFP4 also times a factor of the whole tensor.
+// value of an element is element * scale of its block, for NVFP4 also times a factor of the whole tensor, or of its
+// row.
 struct BlockFormat {
   Format element;
   Format scale;  // e8m0, e4m3 or fp32
@@ -32,8 +33,10 @@ struct BlockFormat {
   friend constexpr bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
   constexpr bool has_tensor_scale() const noexcept {
-    return row_of(rule).scale == ScaleKind::e4m3 && rule != ScaleRule::nvfp4_single;
+    return row_of(rule).scale == ScaleKind::e4m3 && rule != ScaleRule::nvfp4_single && !has_row_scales();
   }
+  // Whether there is such a factor for every row.
+  constexpr bool has_row_scales() const noexcept { return rule == ScaleRule::te_nvfp4_row; }
   // Whether a block can be scaled only when the largest magnitude of the whole tensor is known.
   constexpr bool needs_tensor_amax() const noexcept { return has_tensor_scale() || block_rows == 0; }
   // Stored bits an element, scales of full blocks included; scales of rows and tensors count nothing.

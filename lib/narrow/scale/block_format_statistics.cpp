@@ -144,6 +144,20 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
   BlockFormatStatistics total;
   if (data.empty()) return total;
   const DefaultFloats guard;
+  if (format.has_row_scales()) {  // a row is a tensor of its own
+    BlockFormat of_row = format;
+    of_row.rule = ScaleRule::te_nvfp4;
+    std::vector<BlockFormatStatistics> of_rows(rows);
+    parallel_parts(rows, std::max<std::size_t>(1, part_size / cols), threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t r = begin; r < end; ++r) {
+        const std::span<const float> row = data.subspan(r * cols, cols);
+        const float top = tensor_amax(row, of_row, 1) * scale;
+        of_rows[r] = block_format_statistics(row, 1, cols, of_row, top, scale, 1, with_fates);
+      }
+    });
+    for (const BlockFormatStatistics& next : of_rows) total.merge(next);
+    return total;
+  }
   std::vector<float> multiplied;
   if (scale != 1) {
     multiplied.resize(data.size());

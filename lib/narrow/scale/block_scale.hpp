@@ -147,6 +147,7 @@ template <class Round>
 constexpr BlockScale block_scale(float amax, ScaleRule rule, const E8m0Element& element, const TensorScale& tensor,
                                  const Round& round) {
   switch (rule) {
+    case ScaleRule::te_nvfp4_row:  // tensor: of the row
     case ScaleRule::te_nvfp4: return nvfp4_te(amax, tensor, round);
     case ScaleRule::nvfp4_single:  // with a factor of 1
     case ScaleRule::torchao_nvfp4: return nvfp4_torchao(amax, tensor, round);

@@ -32,6 +32,11 @@ void check_sizes(std::size_t elements, std::size_t codes, std::size_t scales, co
     throw Error("blocks: " + std::to_string(scales) + " scales for " + std::to_string(g.blocks()) + " blocks");
 }
 
+void check_rows(const BlockFormat& format) {
+  if (format.block_rows != 1)
+    throw Error("blocks: " + std::string(row_of(format.rule).name) + " has a factor for every row, and blocks of one");
+}
+
 template <class In, class Out>
 void check_apart(std::span<const In> in, std::span<Out> out) {
   if (!lie_apart(in, out)) throw Error("blocks: input and output overlap");
@@ -94,9 +99,36 @@ float tensor_amax(std::span<const float> data, const BlockFormat& format, int th
   return block_amax_of(parts, format.rule);
 }
 
+std::vector<float> row_amaxes(std::span<const float> data, std::size_t rows, std::size_t cols,
+                              const BlockFormat& format, int threads) {
+  check_shape(data.size(), rows, cols);
+  std::vector<float> amaxes(rows);
+  parallel_parts(rows, std::max<std::size_t>(1, part_size / std::max<std::size_t>(1, cols)), threads,
+                 [&](std::size_t begin, std::size_t end) {
+                   for (std::size_t r = begin; r < end; ++r)
+                     amaxes[r] = amax_of(data.data() + r * cols, cols, format.rule);
+                 });
+  return amaxes;
+}
+
 void quantise_into(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
                    float amax, std::span<std::uint8_t> codes, std::span<float> scales, int threads) {
   check_shape(data.size(), rows, cols);
+  if (format.has_row_scales() && rows > 1) {  // a row is a tensor of its own
+    check_rows(format);
+    check_sizes(data.size(), codes.size(), scales.size(), Grid(format, rows, cols));
+    const std::size_t across = grid_cols(format, cols), rows_a_part = std::max<std::size_t>(1, part_size / cols);
+    parallel_parts(rows, rows_a_part, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t r = begin; r < end; ++r)
+        quantise_into(data.subspan(r * cols, cols), 1, cols, format, 0, codes.subspan(r * cols, cols),
+                      scales.subspan(r * across, across), 1);
+    });
+    return;
+  }
+  if (format.has_row_scales()) {
+    check_rows(format);
+    amax = amax_of(data.data(), data.size(), format.rule);
+  }
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
   check_apart(data, codes), check_apart(data, scales), check_apart(std::span<const std::uint8_t>(codes), scales);
@@ -138,6 +170,7 @@ Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t co
   q.scales.resize(grid_rows(format, rows) * grid_cols(format, cols));
   const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
   q.tensor_scale = tensor_scale(amax, format).stored;
+  if (format.has_row_scales()) q.row_scales = row_amaxes(data, rows, cols, format, threads), q.tensor_scale = 1;
   quantise_into(data, rows, cols, format, amax, q.codes, q.scales, threads);
   return q;
 }
@@ -149,12 +182,13 @@ Quantised quantise_stochastically(std::span<const float> data, std::size_t rows,
   const Grid g(format, rows, cols);
   const DefaultFloats guard;
   const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
-  const BlockEncoder encoder(format, amax);
+  const BlockEncoder of_tensor(format, amax);
   Cast cast = element_cast(format);
   cast.rounding = Rounding::stochastic;
   const std::size_t blocks_a_part = std::max<std::size_t>(1, part_size / (g.block_rows * g.block_cols));
   parallel_parts(g.blocks(), blocks_a_part, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
+      const BlockEncoder encoder = q.row_scales.empty() ? of_tensor : BlockEncoder(format, q.row_scales[b / g.across]);
       const BlockScale s = format.block_rows == 0 ? encoder.whole() : encoder.scale_of(data.data(), g, b);
       for (std::size_t r = g.top(b); r < g.top(b) + g.height(b); ++r)
         for (std::size_t i = r * cols + g.left(b); i < r * cols + g.left(b) + g.width(b); ++i)
@@ -167,18 +201,26 @@ Quantised quantise_stochastically(std::span<const float> data, std::size_t rows,
 
 void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales, float tensor_stored,
                      std::size_t rows, std::size_t cols, const BlockFormat& format, std::span<float> out, int threads) {
+  dequantise_into(codes, scales, std::span(&tensor_stored, 1), rows, cols, format, out, threads);
+}
+
+void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales,
+                     std::span<const float> row_scales, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                     std::span<float> out, int threads) {
   check_shape(codes.size(), rows, cols);
   const Grid g(format, rows, cols);
   check_sizes(codes.size(), out.size(), scales.size(), g);
   check_apart(codes, out), check_apart(scales, out);
   if (codes.empty()) return;
   const DefaultFloats guard;
-  TensorScale tensor;
-  tensor.amax = tensor.stored = tensor_stored;
+  if (row_scales.size() != 1 && row_scales.size() != rows)
+    throw Error("blocks: " + std::to_string(row_scales.size()) + " factors for " + std::to_string(rows) + " rows");
   const std::array<float, 256> values = element_values(format.element);
   const std::size_t rows_a_part = std::max<std::size_t>(1, part_size / cols);
   parallel_parts(rows, rows_a_part, threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r)
+    for (std::size_t r = begin; r < end; ++r) {
+      TensorScale tensor;
+      tensor.amax = tensor.stored = row_scales[row_scales.size() == 1 ? 0 : r];
       for (std::size_t b = 0; b < g.across; ++b) {
         const float factor = decode_factor(scales[r / g.block_rows * g.across + b], tensor, format);
         const std::size_t last = std::min(cols, (b + 1) * g.block_cols);
@@ -188,11 +230,14 @@ void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float>
               value == value ? value : std::numeric_limits<float>::quiet_NaN();  // one NaN on every machine
         }
       }
+    }
   });
 }
 
 void dequantise(const Quantised& q, std::span<float> out, int threads) {
-  dequantise_into(q.codes, q.scales, q.tensor_scale, q.rows, q.cols, q.format, out, threads);
+  if (q.row_scales.empty())
+    return dequantise_into(q.codes, q.scales, q.tensor_scale, q.rows, q.cols, q.format, out, threads);
+  dequantise_into(q.codes, q.scales, q.row_scales, q.rows, q.cols, q.format, out, threads);
 }
 std::vector<float> dequantise(const Quantised& q, int threads) {
   std::vector<float> out(q.codes.size());
@@ -219,7 +264,7 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
   const DefaultFloats guard;
-  const BlockScaling scaling(format, tensor_scale(amax, format));
+  if (format.has_row_scales()) check_rows(format);
   const Cast cast = element_cast(format);
   for (std::size_t b = 0; b < g.blocks(); ++b) {
     std::vector<std::size_t> block;  // where its elements are
@@ -227,6 +272,8 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
     for (std::size_t r = g.top(b); r < g.top(b) + g.height(b); ++r)
       for (std::size_t c = g.left(b); c < g.left(b) + g.width(b); ++c) block.push_back(r * cols + c);
     for (const std::size_t i : block) values.push_back(data[i]);
+    if (format.has_row_scales()) amax = block_amax_of(data.subspan(g.top(b) * cols, cols), format.rule);
+    const BlockScaling scaling(format, tensor_scale(amax, format));
     const float block_amax = format.block_rows == 0 ? amax : block_amax_of(values, format.rule);
     BlockScale s = scaling(block_amax);
     if (tries_two_scales(format.rule)) {

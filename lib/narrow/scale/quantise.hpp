@@ -20,6 +20,7 @@ struct Quantised {
   std::vector<std::uint8_t> codes;  // one a byte, row by row
   std::vector<float> scales;        // the values of the scales, exact
   float tensor_scale = 1;  // NVFP4: te_nvfp4 keeps the tensor's amax, torchao_nvfp4 amax / 2688, ct_nvfp4 its G
+  std::vector<float> row_scales = {};  // te_nvfp4_row: the same of every row
 };
 
 // How many blocks lie along the rows and the columns of a matrix.
@@ -38,14 +39,22 @@ Quantised quantise_stochastically(std::span<const float> data, std::size_t rows,
                                   const BlockFormat& format, std::uint64_t seed, int threads = 0);
 
 // The same into memory of the caller, for data that comes in pieces of whole blocks (rows in multiples of block_rows).
-// amax: of the whole tensor, needed when format.needs_tensor_amax().
+// amax: of the whole tensor, needed when format.needs_tensor_amax(). Factors of rows are the caller's to keep:
+// row_amaxes.
 void quantise_into(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
                    float amax, std::span<std::uint8_t> codes, std::span<float> scales, int threads = 0);
 
 // What the two levels decode to, in FP32 as the systems do it.
 void dequantise(const Quantised& q, std::span<float> out, int threads = 0);
 std::vector<float> dequantise(const Quantised& q, int threads = 0);
-// The same from parts that lie elsewhere.
+// Of every row its largest magnitude, as the rule takes it.
+std::vector<float> row_amaxes(std::span<const float> data, std::size_t rows, std::size_t cols,
+                              const BlockFormat& format, int threads = 0);
+
+// The same from parts that lie elsewhere; with one factor for all, or one for every row.
+void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales,
+                     std::span<const float> row_scales, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                     std::span<float> out, int threads = 0);
 void dequantise_into(std::span<const std::uint8_t> codes, std::span<const float> scales, float tensor_scale,
                      std::size_t rows, std::size_t cols, const BlockFormat& format, std::span<float> out,
                      int threads = 0);

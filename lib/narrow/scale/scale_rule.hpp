@@ -20,6 +20,7 @@ enum class ScaleRule : std::uint8_t {
   ct_mx,
   // E4M3 scales below an FP32 scale of the tensor
   te_nvfp4,
+  te_nvfp4_row,
   te_4over6,
   te_4over6_mse,
   torchao_nvfp4,
@@ -73,6 +74,8 @@ inline constexpr ScaleRuleRow scale_rule_table[] = {
      "compressed-tensors quantization/utils/mxfp_utils.py"},
     {ScaleRule::te_nvfp4, "te_nvfp4", "te", ScaleKind::e4m3, "E4M3(amax * (S / 6)), S = 2688 / amax of the tensor",
      "TransformerEngine common/cast/nvfp4/core_nvfp4.cuh"},
+    {ScaleRule::te_nvfp4_row, "te_nvfp4_row", "row_scaled", ScaleKind::e4m3,
+     "as te_nvfp4, every row by an amax of its own", "TransformerEngine, row-scaled NVFP4 (#2931)"},
     {ScaleRule::te_4over6, "te_4over6", "4over6", ScaleKind::e4m3,
      "E4M3(amax / 6 * S) or E4M3(1.5 * that), S = 1536 / amax of the tensor: the smaller sum of |errors|",
      "TransformerEngine common/cast/nvfp4/quantize_4over6_nvfp4.cuh"},
@@ -120,6 +123,7 @@ constexpr bool takes_nan(ScaleRule rule) noexcept {
   switch (rule) {
     case ScaleRule::cuda_round_up:
     case ScaleRule::te_nvfp4:
+    case ScaleRule::te_nvfp4_row:
     case ScaleRule::te_4over6:
     case ScaleRule::te_4over6_mse:
     case ScaleRule::te_current:
@@ -147,7 +151,9 @@ constexpr bool divides(ScaleRule rule) noexcept {
 constexpr bool tries_two_scales(ScaleRule rule) noexcept {
   return rule == ScaleRule::te_4over6 || rule == ScaleRule::te_4over6_mse;
 }
-// Whether the amax of the tensor itself is kept beside the blocks, and not a factor.
-constexpr bool keeps_amax(ScaleRule rule) noexcept { return rule == ScaleRule::te_nvfp4 || tries_two_scales(rule); }
+// Whether the amax of the tensor (or of a row) itself is kept beside the blocks, and not a factor.
+constexpr bool keeps_amax(ScaleRule rule) noexcept {
+  return rule == ScaleRule::te_nvfp4 || rule == ScaleRule::te_nvfp4_row || tries_two_scales(rule);
+}
 
 }  // namespace narrow

@@ -36,6 +36,11 @@ std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockF
   const ElementType* scale = element_type_of(f.scale);
   headers.push_back({header.name + ".scale", scale != nullptr ? *scale : float32, scale_shape(header, f)});
   if (f.has_tensor_scale()) headers.push_back({header.name + ".scale2", float32, {1}});
+  if (f.has_row_scales()) {
+    headers.push_back(
+        {header.name + ".scale2", float32, header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape});
+    headers.back().shape.back() = matrix_of(header).cols == 0 ? 0 : 1;
+  }
   return headers;
 }
 

@@ -76,10 +76,16 @@ std::uint64_t stored_bytes(const Tensor& tensor);
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& format, double scale,
                                               const BytesDone& done, bool with_fates = false, PieceLog* log = nullptr);
 
+// What no block format keeps: blocks without a finite scale, whose values all decode to NaN or Inf, and values that
+// were NaN or Inf before, which most rules turn into numbers.
+struct NotKept {
+  std::uint64_t blocks = 0, values = 0;
+  NotKept& operator+=(const NotKept& other) { return blocks += other.blocks, values += other.values, *this; }
+};
+
 // The bytes of the tensors of block_headers one after the other, or (values) what they decode to, as FP32.
-// Returns how many blocks have no finite scale: whatever they hold decodes to NaN or Inf.
-std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result,
-                              const WriteBytes& write, const BytesDone& done);
+NotKept quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteBytes& write,
+                        const BytesDone& done);
 // The largest magnitude of a tensor as the rule of a format takes it.
 float tensor_amax(const Tensor& tensor, const BlockFormat& format, const BytesDone& done);
 // Where another layout wants the codes and the factor otherwise.
@@ -89,7 +95,7 @@ struct QuantisedForm {
   bool factor_is_divisor = false;  // of NVFP4
   std::optional<float> amax = {};  // to be taken for the tensor's own, where several share a factor
 };
-std::uint64_t quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteAt& write,
-                              const TensorPass& pass, const QuantisedForm& form = {});
+NotKept quantise_tensor(const Tensor& tensor, const BlockFormat& format, CastResult result, const WriteAt& write,
+                        const TensorPass& pass, const QuantisedForm& form = {});
 
 }  // namespace narrow

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <numeric>
 
 #include "narrow/array/parts.hpp"
 #include "narrow/base/parallel.hpp"
@@ -29,6 +31,34 @@ Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count)
   Window window{make_tensor(header, std::move(bytes)), 0, count};
   window.tensor.big_endian = tensor.big_endian;
   return window;
+}
+
+namespace {
+
+// Words that have all bits of a mask: the exponent of Inf and NaN.
+template <class Word>
+std::uint64_t count_masked(std::span<const std::byte> bytes, Word mask, int threads) {
+  constexpr std::size_t part = std::size_t{1} << 16;
+  std::vector<std::uint32_t> counts(bytes.size() / sizeof(Word) / part + 1);
+  parallel_parts(bytes.size() / sizeof(Word), part, threads, [&](std::size_t begin, std::size_t end) {
+    std::uint32_t n = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      Word word;
+      std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
+      n += (word & mask) == mask ? 1 : 0;
+    }
+    counts[begin / part] = n;
+  });
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+}  // namespace
+
+std::uint64_t count_not_finite(std::span<const std::byte> bytes, const ElementType& type, int threads) {
+  const std::uint64_t mask = ((std::uint64_t{1} << type.format.exponent_bits) - 1) << type.format.mantissa_bits;
+  if (type.bits == 16) return count_masked(bytes, static_cast<std::uint16_t>(mask), threads);
+  if (type.bits == 32) return count_masked(bytes, static_cast<std::uint32_t>(mask), threads);
+  return count_masked(bytes, mask, threads);
 }
 
 bool fits_float(const TensorHeader& header) {

@@ -26,6 +26,9 @@ Window load_window(const Tensor& tensor, std::uint64_t first, std::size_t count)
 
 std::uint64_t bytes_of_values(const TensorHeader& header, std::uint64_t count);
 
+// How many of these codes are NaN or Inf; of a floating type of 16, 32 or 64 bits.
+std::uint64_t count_not_finite(std::span<const std::byte> bytes, const ElementType& type, int threads = 0);
+
 // merge(compute(first, count)) for consecutive pieces of the tensor; `done` is told of those that are computed here.
 template <class Compute, class Merge>
 void fold_chunks(const Tensor& tensor, const BytesDone& done, PieceLog* log, const Compute& compute,

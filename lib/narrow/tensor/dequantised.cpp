@@ -68,7 +68,7 @@ class Dequantised : public ByteSource {
   }
 
   void read_second() const {
-    if (!parts_->scale2) return;
+    if (!parts_->scale2 || parts_->format.has_row_scales()) return;
     read_values(*parts_->scale2, 0, std::span(&second_, 1));
     if (parts_->second == BlockParts::Second::amax)
       second_ = file_factor(tensor_scale(second_, parts_->format), parts_->format);
@@ -115,8 +115,15 @@ class Dequantised : public ByteSource {
     read_values(parts_->scales, from, std::span(scales));
     std::vector<float> zeros(parts_->zeros ? scales.size() : 0);
     if (parts_->zeros) read_values(*parts_->zeros, from, std::span(zeros));
-    if (parts_->scale2 && parts_->layout == "narrow")
+    if (parts_->scale2 && parts_->format.has_row_scales()) {  // of the rows of these blocks
+      const std::uint64_t row = from / across_;
+      std::vector<float> factors(static_cast<std::size_t>((to - 1) / across_ - row + 1));
+      read_values(*parts_->scale2, row, std::span(factors));
+      for (std::uint64_t b = from; b < to; ++b)
+        scales[static_cast<std::size_t>(b - from)] *= factors[static_cast<std::size_t>(b / across_ - row)];
+    } else if (parts_->scale2 && parts_->layout == "narrow") {
       for (float& scale : scales) scale *= second_;
+    }
     for (std::size_t i = 0; i < codes.size();) {
       const std::uint64_t col = (first + i) % size_.cols;
       const std::uint64_t width = f.block_cols == 0 ? size_.cols : f.block_cols;

@@ -149,6 +149,14 @@ void read_codes_any(const Tensor& tensor, std::uint64_t first, std::span<Code> o
 // Codes to values through a buffer of the smallest code type.
 template <class Code, class T>
 void decode_pieces(const Tensor& tensor, std::uint64_t first, std::span<T> out) {
+  const std::span<const std::byte> mapped = tensor.source->mapped();
+  const bool as_they_lie = !mapped.empty() && tensor.type.format.width() == 8 * static_cast<int>(sizeof(Code)) &&
+                           value_bits(tensor.type) == 8 * static_cast<int>(sizeof(Code)) &&
+                           tensor.big_endian == (std::endian::native == std::endian::big) &&
+                           reinterpret_cast<std::uintptr_t>(mapped.data()) % alignof(Code) == 0;
+  if (as_they_lie)
+    return decode_array(std::span(reinterpret_cast<const Code*>(mapped.data()) + first, out.size()), tensor.type.format,
+                        out, 1);
   std::array<Code, piece_bytes / sizeof(Code)> buffer;
   for (std::size_t done = 0; done < out.size();) {
     const std::span<Code> codes = std::span(buffer).first(std::min(buffer.size(), out.size() - done));

@@ -18,10 +18,10 @@ class Quantized:
     codes: Any  # uint8, one element each, the shape of the array
     scales: Any  # float32, one for each block
     scale_codes: Any  # uint8 codes of the scales; None where the scales are FP32
-    tensor_scale: float  # NVFP4's factor of the whole tensor; else 1
+    tensor_scale: Any  # NVFP4's factor of the whole tensor, or (te_nvfp4_row) an array of those of its rows; else 1
     format: str
     axis: int
-    _kept: float  # what the rule keeps of the tensor: its amax, or the factor
+    _kept: np.ndarray  # what the rule keeps of the tensor or of each row: its amax, or the factor
     _library: str = "numpy"
 
     def dequantize(self):
@@ -58,4 +58,4 @@ def quantize(x, format: str, rule: str | None = None, axis: int = -1) -> Quantiz
         scale_codes = None if scale_codes is None else scale_codes.reshape(grid)
     library = g.library
     return Quantized(wrap(codes, library), wrap(scales, library), None if scale_codes is None else wrap(scale_codes, library),
-                     factor, name, axis, kept, library)  # fmt: skip
+                     factor, name, axis, np.atleast_1d(np.asarray(kept, F32)), library)  # fmt: skip

@@ -10,18 +10,21 @@ namespace narrow {
 
 namespace of_compressed_tensors {
 
-// What the first group says of the weights; a model whose groups differ names the same kinds by its tensors.
-nlohmann::json weights_of(const nlohmann::json& config) {
-  const auto groups = config.find("config_groups");
-  if (groups == config.end() || !groups->is_object()) return nlohmann::json::object();
-  for (const auto& [name, group] : groups->items())
-    if (group.is_object() && group.contains("weights") && group["weights"].is_object()) return group["weights"];
-  return nlohmann::json::object();
-}
-
 std::uint64_t number_at(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+// What the configuration says of weights like these: the first group of that type that fits.
+nlohmann::json weights_of(const nlohmann::json& config, std::string_view type, const auto& fits) {
+  const auto groups = config.find("config_groups");
+  if (groups == config.end() || !groups->is_object()) return nlohmann::json::object();
+  for (const auto& [name, group] : groups->items())
+    if (group.is_object() && group.contains("weights") && group["weights"].is_object()) {
+      const nlohmann::json& weights = group["weights"];
+      if ((!weights.contains("type") || text_at(weights, "type") == type) && fits(weights)) return weights;
+    }
+  return nlohmann::json::object();
 }
 
 MatrixSize block_of(const nlohmann::json& weights, const Tensor& scales) {
@@ -76,7 +79,15 @@ BlockParts packed_integers(const CheckpointParts& all, const std::string& module
   if (about.elements() != 2 || codes.shape.size() != 2) throw Error("packed integers are of matrices");
   std::uint64_t shape[2];
   read_codes(about, 0, std::span<std::uint64_t>(shape));
-  const nlohmann::json weights = weights_of(all.config());
+  // Of several groups the one whose bits fill these words, in runs as long as these scales have.
+  const auto fills = [&](const nlohmann::json& w) {
+    const std::uint64_t group = number_at(w, "group_size"), held = scales.shape.empty() ? 0 : scales.shape.back();
+    return shape[1] < (std::uint64_t{1} << 40) && number_at(w, "num_bits") <= 8 &&
+           (shape[1] * number_at(w, "num_bits") + 31) / 32 == codes.shape[1] &&
+           (group == 0 || held == shape[1] / group + (shape[1] % group != 0 ? 1 : 0));
+  };
+  nlohmann::json weights = weights_of(all.config(), "int", fills);
+  if (weights.empty()) weights = weights_of(all.config(), "int", [](const nlohmann::json&) { return true; });
   std::uint64_t bits = number_at(weights, "num_bits");
   if (bits == 0) bits = shape[1] <= 4 * codes.shape[1] ? 8 : 4;
   if (bits < 1 || bits > 8) throw Error("packed integers of " + std::to_string(bits) + " bits; 1 to 8 are read");
@@ -142,7 +153,15 @@ std::optional<BlockParts> parts_of(const CheckpointParts& all, const Tensor& cod
       parts.format_name = "mxfp8_e4m3";
     } else if (codes.type.name == "F8_E4M3" || codes.type.name == "F8_E5M2" || codes.type.name == "I8") {
       const Format element = codes.type.name == "I8" ? "int8"_fmt : codes.type.format;
-      parts = scaled_matrix("compressed-tensors", codes, *scales, element, block_of(weights_of(all.config()), *scales));
+      const char* type = element.is_integer() ? "int" : "float";
+      const auto fits = [&](const nlohmann::json& w) {
+        const MatrixSize block = block_of(w, *scales), m = matrix_of(codes);
+        if (number_at(w, "num_bits") != 8) return false;
+        if (block.rows == 0 || block.cols == 0) return true;
+        return scales->elements() == ((m.rows - 1) / block.rows + 1) * std::uint64_t{(m.cols - 1) / block.cols + 1};
+      };
+      parts = scaled_matrix("compressed-tensors", codes, *scales, element,
+                            block_of(weights_of(all.config(), type, fits), *scales));
     } else {
       return {};
     }

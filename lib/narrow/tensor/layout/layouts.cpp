@@ -150,15 +150,12 @@ BlockParts scaled_matrix(std::string_view layout, const Tensor& codes, const Ten
     if (block.rows > 1 && codes.shape.size() > 2 && codes.shape[codes.shape.size() - 2] % block.rows != 0)
       throw Error(quote(codes.name) + " is " + describe(codes) + ": blocks of " + std::to_string(block.rows) +
                   " rows would reach from one matrix into the next");
-    std::uint64_t held = 1, wanted = 1;
-    for (const std::uint64_t n : shape) held *= n;
-    for (const std::uint64_t n : grid) wanted *= n;
     std::vector<std::uint64_t> like_codes = codes.shape;
     if (codes.shape.size() > 2) {
       like_codes.back() = grid_cols(f, m.cols);
       like_codes[codes.shape.size() - 2] = codes.shape[codes.shape.size() - 2] / block.rows;
     }
-    if (held != wanted || (codes.shape.size() <= 2 ? shape != grid : scales.shape != like_codes))
+    if (codes.shape.size() <= 2 ? shape != grid : scales.shape != like_codes)
       throw Error(quote(scales.name) + " is " + describe(scales) + ", but " + describe(codes) + " in blocks of " +
                   std::to_string(block.rows) + " x " + std::to_string(block.cols) + " has " +
                   std::to_string(grid_rows(f, m.rows)) + " x " + std::to_string(grid_cols(f, m.cols)));
