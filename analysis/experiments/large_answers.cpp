@@ -195,8 +195,8 @@ Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking
     bool is_known = false;
     for (const char* base : {"fp8-current", "fp16-amp"}) {
       const RecordedRun *moved = find_run(runs, std::string(base) + "-" + keeper), *kept = find_run(runs, base);
+      is_known = is_known || moved != nullptr;
       if (moved == nullptr || kept == nullptr) continue;
-      is_known = true;
       const Difference verdict = compare(*moved, *kept, ranking.seeds).verdict;
       (verdict == Difference::above ? costs : free).push_back(moved->name + " (" + text_of(verdict) + ")");
     }
@@ -227,7 +227,7 @@ Answer what_tames_scores(const std::vector<RecordedRun>& runs, const Ranking& ra
     };
     std::vector<std::string> remedies;
     for (const RecordedRun& r : runs)
-      if (r.remedy != "none" && r.name == wild.name + "-" + r.remedy)
+      if (r.remedy != "none" && r.name == wild.name + "-" + r.remedy && r.losses.size() == wild.losses.size())
         remedies.push_back("with " + r.remedy + " they " + largest(r) + " (loss " +
                            text_of(compare(r, wild, ranking.seeds).verdict) + ")");
     if (remedies.empty()) continue;

@@ -48,6 +48,7 @@ struct Checkpoint {
   const narrow::Tensor* find(const std::string& name) const;
   // quantization_config, or {}.
   Json quantization() const;
+  bool is_said_to_be_quantised() const;  // by config.json or hf_quant_config.json
   std::map<std::string, std::size_t, std::less<>> places = {};
 };
 

@@ -88,8 +88,7 @@ void check_claims(const Checkpoint& c, const Json& q, Report& report) {
   if (c.config.is_null()) return;
   const std::string method = word_at(q, "quant_method");
   if (method.empty()) {
-    const bool is_told = !q.empty() || (c.other_config.is_object() && c.other_config.contains("quantization"));
-    if (!is_told && !c.quantised.empty() && c.quantised[0].parts.layout != "narrow")
+    if (!c.is_said_to_be_quantised() && !c.quantised.empty() && c.quantised[0].parts.layout != "narrow")
       report.add("config-says-plain", "config.json", "",
                  "has no quantization_config, and " + many(c.quantised.size(), "tensor") +
                      (c.quantised.size() == 1 ? " is" : " are") + " quantised: a loader takes codes for values");

@@ -16,8 +16,6 @@ namespace app::lint {
 
 namespace {
 
-constexpr std::uint64_t most_zeros = 100'000;  // of which each is looked at
-
 // A pass over a tensor that leaves no more than this of its file in memory.
 class Forgetting {
  public:
@@ -39,7 +37,6 @@ class Forgetting {
 
 struct Scales {
   std::uint64_t count = 0, not_finite = 0, zero = 0, subnormal = 0, negative = 0, no_power = 0, at_most_one = 0;
-  std::vector<std::uint64_t> zeros = {};  // where the first of them are
   float least = 0, most = 0;  // of those above zero
 };
 
@@ -59,7 +56,7 @@ Scales look_at_scales(const narrow::Tensor& t) {
         ++s.not_finite;
         continue;
       }
-      if (x == 0 && s.zero++ < most_zeros) s.zeros.push_back(s.count - 1);
+      if (x == 0) ++s.zero;
       if (x < 0) ++s.negative;
       if (has_range && x != 0 && std::abs(x) < smallest_normal) ++s.subnormal;
       int exponent;
@@ -106,6 +103,18 @@ bool block_has_values(const narrow::BlockParts& p, std::uint64_t block) {
   return false;
 }
 
+// Blocks with a scale of 0 that hold anything but zeros.
+std::uint64_t count_lost_blocks(const narrow::BlockParts& p) {
+  std::uint64_t lost = 0;
+  std::vector<float> values;
+  for (std::uint64_t first = 0; first < p.scales.elements(); first += values.size()) {
+    values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(narrow::chunk_values, p.scales.elements() - first)));
+    narrow::read_values(p.scales, first, std::span(values));
+    for (std::size_t i = 0; i < values.size(); ++i) lost += values[i] == 0 && block_has_values(p, first + i) ? 1 : 0;
+  }
+  return lost;
+}
+
 void check_scales(const Quantised& q, const Scales& s, bool is_ue8m0, Report& report) {
   const narrow::BlockParts& p = q.parts;
   const std::string& name = p.scales.name;
@@ -113,12 +122,9 @@ void check_scales(const Quantised& q, const Scales& s, bool is_ue8m0, Report& re
     report.add("nan-scales", q.file, name,
                many(s.not_finite, "scale") + " of " + std::to_string(s.count) +
                    " NaN or Inf: all values of such a block are lost");
-  const auto lost = static_cast<std::uint64_t>(
-      std::count_if(s.zeros.begin(), s.zeros.end(), [&](std::uint64_t block) { return block_has_values(p, block); }));
-  if (lost != 0)
+  if (const std::uint64_t lost = s.zero == 0 ? 0 : count_lost_blocks(p); lost != 0)
     report.add("zero-scales", q.file, name,
-               (s.zero > s.zeros.size() ? "at least " : "") + many(lost, "scale") + " of " + std::to_string(s.count) +
-                   " zero, and the codes are not");
+               many(lost, "scale") + " of " + std::to_string(s.count) + " zero, and the codes are not");
   if (s.subnormal != 0)
     report.add("subnormal-scales", q.file, name,
                many(s.subnormal, "scale") + " of " + std::to_string(s.count) + " subnormal in " +
@@ -163,15 +169,21 @@ void check_codes(const Quantised& q, const Scales& s, const std::array<std::uint
                    std::to_string(static_cast<int>(narrow::largest(f))) +
                    ", or what was multiplied by instead of what decodes");
   if (!p.scale2) return;
-  float second = 0;
-  narrow::read_values(*p.scale2, 0, std::span(&second, 1));
+  const Scales factors = look_at_scales(*p.scale2);  // one, or one of every row
+  const std::string of_all = factors.count == 1 ? "" : " of " + std::to_string(factors.count) + " factors";
+  const auto add = [&](const char* rule, std::uint64_t n, const char* what) {
+    if (n != 0)
+      report.add(rule, q.file, p.scale2->name,
+                 of_all.empty() ? std::string("is ") + what : std::to_string(n) + of_all + " " + what);
+  };
+  add("nan-scales", factors.not_finite, "NaN or Inf");
+  add("zero-scales", factors.zero, "zero");
+  add("negative-scales", factors.negative, "below zero");
+  if (factors.count != 1 || factors.most == 0 || p.layout == "narrow") return;
   const bool divides = p.second == narrow::BlockParts::Second::divisor;
-  if (!std::isfinite(second) || second == 0)
-    report.add(second == 0 ? "zero-scales" : "nan-scales", q.file, p.scale2->name, "is " + std::to_string(second));
-  else if (second < 0) report.add("negative-scales", q.file, p.scale2->name, "is below zero");
-  else if (p.layout != "narrow" && (divides ? second < 1 : second > 1))
+  if (divides ? factors.most < 1 : factors.most > 1)
     report.add("scale-inverted", q.file, p.scale2->name,
-               std::string("is ") + std::to_string(second) + (divides ? ", and divides" : ", and multiplies") +
+               std::string("is ") + std::to_string(factors.most) + (divides ? ", and divides" : ", and multiplies") +
                    ": the other way round it would fit weights");
 }
 

@@ -161,4 +161,8 @@ Json Checkpoint::quantization() const {
   return Json::object();
 }
 
+bool Checkpoint::is_said_to_be_quantised() const {
+  return !quantization().empty() || (other_config.is_object() && other_config.contains("quantization"));
+}
+
 }  // namespace app::lint

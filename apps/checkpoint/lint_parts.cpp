@@ -36,11 +36,12 @@ void check_orphans(const Checkpoint& c, Report& report) {
 
 // One FP8 tensor of a model without scales is meant so; a matrix of weights is not.
 void check_bare_codes(const Checkpoint& c, Report& report) {
+  const bool is_said = c.is_said_to_be_quantised();
   for (const narrow::Tensor& t : c.all.tensors) {
     if (c.parts.contains(t.name) || t.shape.size() < 2) continue;
     const bool is_fp8 = t.type.name.starts_with("F8_") && t.type.name != "F8_E8M0";
     if (is_fp8 && t.name.ends_with("weight"))
-      report.add(c.quantization().empty() ? "bare-fp8" : "codes-without-scales", c.file_of.at(t.name), t.name,
+      report.add(is_said ? "codes-without-scales" : "bare-fp8", c.file_of.at(t.name), t.name,
                  "is " + std::string(t.type.name) + " and has no scale under any name that is known");
     const bool may_be_bnb = t.name.ends_with("weight") && t.type.name == "U8" && t.shape.size() == 2 && t.shape[1] == 1;
     if (may_be_bnb || (t.type.name == "U8" && c.find(t.name + ".absmax") != nullptr))

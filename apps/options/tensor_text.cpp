@@ -30,9 +30,9 @@ std::string many(std::uint64_t n, const char* what) { return std::to_string(n) +
 std::string not_kept_text(const narrow::NotKept& lost, const std::string& format) {
   std::string text;
   if (lost.values != 0)
-    text += "note: " + many(lost.values, "value") + (lost.values == 1 ? " was" : " were") +
-            " NaN or Inf before; what " + format + " makes of " + (lost.values == 1 ? "it" : "them") +
-            " may be a number\n";
+    text += "note: " + many(lost.values, "value") + (lost.values == 1 ? " is" : " are") +
+            " NaN or Inf in FP32, in which blocks are scaled; what " + format + " makes of " +
+            (lost.values == 1 ? "it" : "them") + " may be a number\n";
   if (lost.blocks != 0)
     text += "note: " + many(lost.blocks, "block") + (lost.blocks == 1 ? " has" : " have") +
             " no finite scale: no value of " + (lost.blocks == 1 ? "it" : "them") + " is finite any more\n";

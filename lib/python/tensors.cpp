@@ -62,6 +62,7 @@ nb::tuple block_file_parts(const std::string& name, const std::vector<std::uint6
                                                    : packed_codes(code_span, format)};
   bytes.push_back(format.scale.width() == 8 ? scale_codes(scale_span, format)
                                             : bytes_of(scale_span.data(), scale_span.size_bytes()));
+  if (kept.kind() != 'f' || kept.itemsize() != sizeof(float)) throw Error("factors are float32");
   const auto* first = static_cast<const float*>(kept.data());
   std::vector<float> factors(first, first + kept.size());
   for (float& factor : factors) factor = file_factor(factor, format);

@@ -147,7 +147,7 @@ class Checkpoints(unittest.TestCase):
             model.save(source)
             told = json.loads(narrow("quantize", source, made, "--layout", layout, "--to", to, "--json"))
             self.assertEqual(told["not_finite"], 2)
-        self.assertIn("2 values were NaN or Inf before", narrow("quantize", source, made, "--layout", layout, "--to", to))
+        self.assertIn("2 values are NaN or Inf in FP32", narrow("quantize", source, made, "--layout", layout, "--to", to))
         self.assertIn("NaN or Inf in fp16", narrow("dequantize", self.huge(), self.out / "huge-back", "--to", "fp16"))
 
     def huge(self):
@@ -157,6 +157,29 @@ class Checkpoints(unittest.TestCase):
         model.put(name + "_scale_inv", layouts.f32(np.full(model.tensors[name + "_scale_inv"].array.shape, 1000)))
         model.save(self.out / "huge")
         return self.out / "huge"
+
+    def test_row_scaled_nvfp4_and_its_factors(self):
+        made = self.out / "rows"
+        narrow("quantize", self.samples / "plain", made, "--layout", "narrow", "--to", "nvfp4", "--rule", "te_nvfp4_row")
+        self.assertIn("nothing found", narrow("lint", made))
+        model = layouts.Model(made)
+        name = "model.layers.0.self_attn.q_proj.weight.scale2"
+        factors = model.tensors[name].array.copy()
+        factors[3:5] = np.nan
+        file = made / model.file_of(name)
+        data = bytearray(file.read_bytes())
+        begin = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])[name]["data_offsets"][0] + 8 + int.from_bytes(data[:8], "little")
+        data[begin:begin + factors.nbytes] = factors.tobytes()
+        file.write_bytes(data)
+        self.assertIn(f"{name}: 2 of {factors.size} factors NaN or Inf", narrow("lint", made, status=1))
+
+    def test_configurations_of_blocks_that_do_not_fit_are_refused(self):
+        """Scales of 2 x 2 for a block of 32 x 128, which wants 8 x 2: nobody said 128 x 128."""
+        model = layouts.Model(self.samples / "ct-fp8-block")
+        for group in model.config["quantization_config"]["config_groups"].values():
+            group["weights"]["block_structure"] = [32, 128]
+        model.save(self.out / "wrong-blocks")
+        self.assertIn("blocks of 32 x 128", narrow("lint", self.out / "wrong-blocks", status=1))
 
     def test_zeros_stay_zeros(self):
         model = layouts.Model(self.samples / "plain")

@@ -276,14 +276,22 @@ def test_quantize_and_back(name):
 def test_row_scaled_nvfp4_has_a_factor_for_every_row(tmp_path):
     x = np.random.default_rng(4).standard_normal((3, 5, 64)).astype(np.float32) * np.float32([[[1], [30], [1e-3], [1e9], [0]]])
     q = narrow.quantize(x, "nvfp4", rule="te_nvfp4_row")
-    assert q.tensor_scale.shape == (15,)
+    assert q.tensor_scale.shape == (3, 5)
     rows = [narrow.quantize(row, "nvfp4") for row in x.reshape(15, 64)]
     assert same(q.dequantize().reshape(15, 64), np.stack([r.dequantize() for r in rows]))
-    assert same(q.tensor_scale, np.float32([r.tensor_scale for r in rows]))
+    assert same(q.tensor_scale.ravel(), np.float32([r.tensor_scale for r in rows]))
     narrow.save(tmp_path / "q.safetensors", {"w": q})
     elements = narrow.decode(q.codes, "e2m1").reshape(15, 4, 16)
-    scales = q.scales.reshape(15, 4, 1) * q.tensor_scale[:, None, None]
+    scales = q.scales.reshape(15, 4, 1) * q.tensor_scale.reshape(15, 1, 1)
     assert same(np.asarray(narrow.load(tmp_path / "q.safetensors")["w"]).reshape(15, 4, 16), elements * scales)
+    turned = narrow.quantize(np.ascontiguousarray(x.transpose(0, 2, 1)), "nvfp4", rule="te_nvfp4_row", axis=1)
+    assert same(turned.tensor_scale, q.tensor_scale)
+    assert isinstance(narrow.quantize(torch.from_numpy(x), "nvfp4", rule="te_nvfp4_row").tensor_scale, torch.Tensor)
+    for shape in ((3, 0), (0,), (2, 3, 0), (0, 32)):
+        empty = narrow.quantize(np.empty(shape, np.float32), "nvfp4", rule="te_nvfp4_row")
+        assert empty.dequantize().shape == shape
+        narrow.save(tmp_path / "empty.safetensors", {"w": empty})
+        assert np.asarray(narrow.load(tmp_path / "empty.safetensors")["w"]).shape == shape
 
 
 def test_eight_threads_get_the_same_bits(spread):

@@ -74,6 +74,9 @@ class BlockEncoder {
         clamps_(!divides(f.rule) && (f.element.twos_complement || f.scale == "e4m3"_fmt)),
         values_(tries_two_scales(f.rule) ? element_values(f.element) : std::array<float, 256>{}) {}
 
+  // Another tensor, or the next row, of the same format.
+  void set_amax(float amax) { scaling_.tensor = tensor_scale(amax, format()); }
+
   const BlockFormat& format() const { return scaling_.format; }
   const TensorScale& tensor() const { return scaling_.tensor; }
   const BlockScale& whole() const { return whole_; }  // of the one block of a tensor-wide scale

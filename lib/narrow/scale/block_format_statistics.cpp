@@ -123,7 +123,8 @@ void add_piece(BlockFormatStatistics& out, const Measure& m, const float* origin
   EncoderBuffer buffer;
   std::array<std::uint8_t, encoder_buffer> codes;
   const BlockFormat& f = m.encoder.format();
-  const float decode_by = f.has_tensor_scale() ? s.stored * file_factor(m.encoder.tensor(), f) : s.stored;  // as in files
+  const bool has_factor = f.has_tensor_scale() || f.has_row_scales();
+  const float decode_by = has_factor ? s.stored * file_factor(m.encoder.tensor(), f) : s.stored;  // as in files
   for (std::size_t i = 0; i < n; i += encoder_buffer) {
     const std::size_t count = std::min(encoder_buffer, n - i);
     m.encoder.encode(x + i, count, s.encode, codes.data(), buffer);
@@ -144,20 +145,6 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
   BlockFormatStatistics total;
   if (data.empty()) return total;
   const DefaultFloats guard;
-  if (format.has_row_scales()) {  // a row is a tensor of its own
-    BlockFormat of_row = format;
-    of_row.rule = ScaleRule::te_nvfp4;
-    std::vector<BlockFormatStatistics> of_rows(rows);
-    parallel_parts(rows, std::max<std::size_t>(1, part_size / cols), threads, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t r = begin; r < end; ++r) {
-        const std::span<const float> row = data.subspan(r * cols, cols);
-        const float top = tensor_amax(row, of_row, 1) * scale;
-        of_rows[r] = block_format_statistics(row, 1, cols, of_row, top, scale, 1, with_fates);
-      }
-    });
-    for (const BlockFormatStatistics& next : of_rows) total.merge(next);
-    return total;
-  }
   std::vector<float> multiplied;
   if (scale != 1) {
     multiplied.resize(data.size());
@@ -166,7 +153,9 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
   const float* x = scale == 1 ? data.data() : multiplied.data();
   const Grid g(format, rows, cols);
   const BlockEncoder encoder(format, amax);
-  const Measure measure(encoder, scale);
+  const std::vector<float> tops = format.has_row_scales()
+                                      ? row_amaxes(std::span(x, data.size()), rows, cols, format, threads)
+                                      : std::vector<float>();
 
   // A tensor-wide scale: any split into pieces. Else parts of whole blocks. Merged in order: no thread count shows.
   const bool whole = format.block_rows == 0;
@@ -176,9 +165,12 @@ BlockFormatStatistics block_format_statistics(std::span<const float> data, std::
   parallel_parts(count, part, threads, [&](std::size_t begin, std::size_t end) {
     BlockFormatStatistics& out = parts[begin / part];
     if (with_fates) out.fates.binades.resize(255);  // by the exponent field of a float
+    BlockEncoder own = encoder;
+    const Measure measure(own, scale);
     if (whole) return add_piece(out, measure, data.data() + begin, x + begin, end - begin, encoder.whole());
     for (std::size_t b = begin; b < end; ++b) {
-      const BlockScale s = encoder.scale_of(x, g, b);
+      if (!tops.empty()) own.set_amax(tops[g.top(b)]);
+      const BlockScale s = own.scale_of(x, g, b);
       add_scale(out.scales, s.stored);
       for (std::size_t r = 0; r < g.height(b); ++r) {
         const std::size_t at = (g.top(b) + r) * cols + g.left(b);

@@ -32,9 +32,13 @@ void check_sizes(std::size_t elements, std::size_t codes, std::size_t scales, co
     throw Error("blocks: " + std::to_string(scales) + " scales for " + std::to_string(g.blocks()) + " blocks");
 }
 
-void check_rows(const BlockFormat& format) {
+// The amax of every row, where the format has a factor for each; else nothing.
+std::vector<float> row_tops(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
+                            int threads) {
+  if (!format.has_row_scales()) return {};
   if (format.block_rows != 1)
     throw Error("blocks: " + std::string(row_of(format.rule).name) + " has a factor for every row, and blocks of one");
+  return row_amaxes(data, rows, cols, format, threads);
 }
 
 template <class In, class Out>
@@ -102,39 +106,25 @@ float tensor_amax(std::span<const float> data, const BlockFormat& format, int th
 std::vector<float> row_amaxes(std::span<const float> data, std::size_t rows, std::size_t cols,
                               const BlockFormat& format, int threads) {
   check_shape(data.size(), rows, cols);
+  const DefaultFloats guard;
   std::vector<float> amaxes(rows);
-  parallel_parts(rows, std::max<std::size_t>(1, part_size / std::max<std::size_t>(1, cols)), threads,
-                 [&](std::size_t begin, std::size_t end) {
-                   for (std::size_t r = begin; r < end; ++r)
-                     amaxes[r] = amax_of(data.data() + r * cols, cols, format.rule);
-                 });
+  const std::size_t rows_a_part = std::max<std::size_t>(1, part_size / std::max<std::size_t>(1, cols));
+  parallel_parts(rows, rows_a_part, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) amaxes[r] = amax_of(data.data() + r * cols, cols, format.rule);
+  });
   return amaxes;
 }
 
 void quantise_into(std::span<const float> data, std::size_t rows, std::size_t cols, const BlockFormat& format,
                    float amax, std::span<std::uint8_t> codes, std::span<float> scales, int threads) {
   check_shape(data.size(), rows, cols);
-  if (format.has_row_scales() && rows > 1) {  // a row is a tensor of its own
-    check_rows(format);
-    check_sizes(data.size(), codes.size(), scales.size(), Grid(format, rows, cols));
-    const std::size_t across = grid_cols(format, cols), rows_a_part = std::max<std::size_t>(1, part_size / cols);
-    parallel_parts(rows, rows_a_part, threads, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t r = begin; r < end; ++r)
-        quantise_into(data.subspan(r * cols, cols), 1, cols, format, 0, codes.subspan(r * cols, cols),
-                      scales.subspan(r * across, across), 1);
-    });
-    return;
-  }
-  if (format.has_row_scales()) {
-    check_rows(format);
-    amax = amax_of(data.data(), data.size(), format.rule);
-  }
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
   check_apart(data, codes), check_apart(data, scales), check_apart(std::span<const std::uint8_t>(codes), scales);
   if (data.empty()) return;
   const DefaultFloats guard;
   const BlockEncoder encoder(format, amax);
+  const std::vector<float> tops = row_tops(data, rows, cols, format, threads);
   if (format.block_rows == 0) {  // one scale for all: any split will do
     scales[0] = encoder.whole().stored;
     parallel_parts(data.size(), part_size, threads, [&](std::size_t begin, std::size_t end) {
@@ -152,11 +142,13 @@ void quantise_into(std::span<const float> data, std::size_t rows, std::size_t co
         quantise_tile(data.data(), g, b, encoder, codes.data(), scales[b], buffer);
       return;
     }
+    BlockEncoder own = encoder;
     for (std::size_t b = begin; b < end;) {  // the blocks of this part, row by row
       const std::size_t first = b % g.across, last = std::min(g.across, first + (end - b));
       const std::size_t at = g.top(b) * cols + g.left(b), n = std::min(cols, last * g.block_cols) - g.left(b);
       const auto run = g.block_cols == 32 ? quantise_run<32> : g.block_cols == 16 ? quantise_run<16> : quantise_run<0>;
-      run(data.data() + at, n, g.block_cols, encoder, codes.data() + at, scales.data() + b, buffer);
+      if (!tops.empty()) own.set_amax(tops[g.top(b)]);
+      run(data.data() + at, n, g.block_cols, own, codes.data() + at, scales.data() + b, buffer);
       b += last - first;
     }
   });
@@ -170,7 +162,8 @@ Quantised quantise(std::span<const float> data, std::size_t rows, std::size_t co
   q.scales.resize(grid_rows(format, rows) * grid_cols(format, cols));
   const float amax = format.needs_tensor_amax() ? tensor_amax(data, format, threads) : 0;
   q.tensor_scale = tensor_scale(amax, format).stored;
-  if (format.has_row_scales()) q.row_scales = row_amaxes(data, rows, cols, format, threads), q.tensor_scale = 1;
+  q.row_scales = row_tops(data, rows, cols, format, threads);
+  if (format.has_row_scales()) q.tensor_scale = 1;
   quantise_into(data, rows, cols, format, amax, q.codes, q.scales, threads);
   return q;
 }
@@ -264,7 +257,7 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
   const Grid g(format, rows, cols);
   check_sizes(data.size(), codes.size(), scales.size(), g);
   const DefaultFloats guard;
-  if (format.has_row_scales()) check_rows(format);
+  const std::vector<float> tops = row_tops(data, rows, cols, format, 1);
   const Cast cast = element_cast(format);
   for (std::size_t b = 0; b < g.blocks(); ++b) {
     std::vector<std::size_t> block;  // where its elements are
@@ -272,7 +265,7 @@ void quantise_plainly(std::span<const float> data, std::size_t rows, std::size_t
     for (std::size_t r = g.top(b); r < g.top(b) + g.height(b); ++r)
       for (std::size_t c = g.left(b); c < g.left(b) + g.width(b); ++c) block.push_back(r * cols + c);
     for (const std::size_t i : block) values.push_back(data[i]);
-    if (format.has_row_scales()) amax = block_amax_of(data.subspan(g.top(b) * cols, cols), format.rule);
+    if (!tops.empty()) amax = tops[g.top(b)];
     const BlockScaling scaling(format, tensor_scale(amax, format));
     const float block_amax = format.block_rows == 0 ? amax : block_amax_of(values, format.rule);
     BlockScale s = scaling(block_amax);

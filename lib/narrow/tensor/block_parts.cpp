@@ -17,14 +17,18 @@ MatrixSize matrix_of(const TensorHeader& header) {
 
 namespace {
 
+std::vector<std::uint64_t> with_last(const TensorHeader& header, std::uint64_t n) {
+  std::vector<std::uint64_t> shape = header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape;
+  shape.back() = n;
+  return shape;
+}
+
 // One scale for all: shape [1]. Else blocks of several rows make a grid, and blocks of one row stand like the tensor.
 std::vector<std::uint64_t> scale_shape(const TensorHeader& header, const BlockFormat& f) {
   const MatrixSize m = matrix_of(header);
   if (f.block_rows == 0) return {1};
   if (f.block_rows > 1) return {grid_rows(f, m.rows), grid_cols(f, m.cols)};
-  std::vector<std::uint64_t> shape = header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape;
-  shape.back() = grid_cols(f, m.cols);
-  return shape;
+  return with_last(header, grid_cols(f, m.cols));
 }
 
 }  // namespace
@@ -36,11 +40,8 @@ std::vector<TensorHeader> block_headers(const TensorHeader& header, const BlockF
   const ElementType* scale = element_type_of(f.scale);
   headers.push_back({header.name + ".scale", scale != nullptr ? *scale : float32, scale_shape(header, f)});
   if (f.has_tensor_scale()) headers.push_back({header.name + ".scale2", float32, {1}});
-  if (f.has_row_scales()) {
-    headers.push_back(
-        {header.name + ".scale2", float32, header.shape.empty() ? std::vector<std::uint64_t>{1} : header.shape});
-    headers.back().shape.back() = matrix_of(header).cols == 0 ? 0 : 1;
-  }
+  if (f.has_row_scales())
+    headers.push_back({header.name + ".scale2", float32, with_last(header, matrix_of(header).cols == 0 ? 0 : 1)});
   return headers;
 }
 

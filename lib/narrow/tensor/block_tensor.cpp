@@ -68,6 +68,7 @@ class PieceReader {
   template <class Body>
   void in_parts(const Piece& p, std::span<const Piece> parts, const Body& body) {
     const bool any_order = !ordered_.source->mapped().empty();
+    ordered_.source->check();
     const std::span<const float> all = any_order ? std::span<const float>() : values_of(p);
     constexpr std::size_t at_once = 4;  // share their memory
     parallel_parts(parts.size(), at_once, 0, [&](std::size_t begin, std::size_t end) {
@@ -103,13 +104,14 @@ class PieceReader {
   }
 
  private:
-  // The bytes of a piece as they lie in the file, where they are words of F16, BF16, F32 or F64.
+  // The bytes of a piece as they lie in the file, where they are words of F16, BF16 or F32 and all there.
   std::span<const std::byte> words_of(const Piece& p) const {
     const ElementType& type = ordered_.type;
-    const bool is_plain = type.kind == ElementKind::floating && type.bits >= 16 && type.format.width() == type.bits &&
+    const bool is_plain = type.kind == ElementKind::floating && (type.bits == 16 || type.bits == 32) &&
+                          type.format.width() == type.bits &&
                           ordered_.big_endian == (std::endian::native == std::endian::big);
     const std::span<const std::byte> bytes = ordered_.source->mapped();
-    if (!is_plain || bytes.empty()) return {};
+    if (!is_plain || bytes.size() < ordered_.bytes()) return {};
     return bytes.subspan(bytes_of_values(ordered_, p.first), bytes_of_values(ordered_, p.rows * p.cols));
   }
   std::span<const float> values_of(const Piece& p) { return view_values(ordered_, p.first, p.rows * p.cols, scratch_); }

@@ -76,8 +76,8 @@ std::uint64_t stored_bytes(const Tensor& tensor);
 BlockFormatStatistics block_tensor_statistics(const Tensor& tensor, const BlockFormat& format, double scale,
                                               const BytesDone& done, bool with_fates = false, PieceLog* log = nullptr);
 
-// What no block format keeps: blocks without a finite scale, whose values all decode to NaN or Inf, and values that
-// were NaN or Inf before, which most rules turn into numbers.
+// What no block format keeps: blocks without a finite scale, whose values all decode to NaN or Inf, and values that are
+// NaN or Inf in FP32, in which blocks are scaled, and which most rules turn into numbers.
 struct NotKept {
   std::uint64_t blocks = 0, values = 0;
   NotKept& operator+=(const NotKept& other) { return blocks += other.blocks, values += other.values, *this; }

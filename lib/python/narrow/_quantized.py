@@ -57,5 +57,8 @@ def quantize(x, format: str, rule: str | None = None, axis: int = -1) -> Quantiz
         scales = scales.reshape(grid)
         scale_codes = None if scale_codes is None else scale_codes.reshape(grid)
     library = g.library
+    kept = np.atleast_1d(np.asarray(kept, F32))
+    if isinstance(factor, np.ndarray):
+        factor = wrap(factor.reshape(moved.shape[:-1]) if moved.size else factor, library)
     return Quantized(wrap(codes, library), wrap(scales, library), None if scale_codes is None else wrap(scale_codes, library),
-                     factor, name, axis, np.atleast_1d(np.asarray(kept, F32)), library)  # fmt: skip
+                     factor, name, axis, kept, library)  # fmt: skip

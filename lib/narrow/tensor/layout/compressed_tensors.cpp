@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "narrow/base/error.hpp"
+#include "narrow/scale/quantise.hpp"
 #include "narrow/tensor/layout/rows.hpp"
 #include "narrow/text/quote.hpp"
 
@@ -84,7 +85,7 @@ BlockParts packed_integers(const CheckpointParts& all, const std::string& module
     const std::uint64_t group = number_at(w, "group_size"), held = scales.shape.empty() ? 0 : scales.shape.back();
     return shape[1] < (std::uint64_t{1} << 40) && number_at(w, "num_bits") <= 8 &&
            (shape[1] * number_at(w, "num_bits") + 31) / 32 == codes.shape[1] &&
-           (group == 0 || held == shape[1] / group + (shape[1] % group != 0 ? 1 : 0));
+           held == (group == 0 ? 1 : shape[1] / group + (shape[1] % group != 0 ? 1 : 0));
   };
   nlohmann::json weights = weights_of(all.config(), "int", fills);
   if (weights.empty()) weights = weights_of(all.config(), "int", [](const nlohmann::json&) { return true; });
@@ -156,12 +157,16 @@ std::optional<BlockParts> parts_of(const CheckpointParts& all, const Tensor& cod
       const char* type = element.is_integer() ? "int" : "float";
       const auto fits = [&](const nlohmann::json& w) {
         const MatrixSize block = block_of(w, *scales), m = matrix_of(codes);
-        if (number_at(w, "num_bits") != 8) return false;
+        if (w.contains("num_bits") && number_at(w, "num_bits") != 8) return false;
         if (block.rows == 0 || block.cols == 0) return true;
-        return scales->elements() == ((m.rows - 1) / block.rows + 1) * std::uint64_t{(m.cols - 1) / block.cols + 1};
+        const BlockFormat f{element, scales->type.format, block.rows, block.cols, ScaleRule::te_current};
+        const std::uint64_t down = grid_rows(f, m.rows), across = grid_cols(f, m.cols);
+        return scales->elements() == down * across && !scales->shape.empty() && scales->shape.back() == across;
       };
-      parts = scaled_matrix("compressed-tensors", codes, *scales, element,
-                            block_of(weights_of(all.config(), type, fits), *scales));
+      const auto any = [](const nlohmann::json&) { return true; };  // which scaled_matrix refuses with a reason
+      nlohmann::json weights = weights_of(all.config(), type, fits);
+      if (weights.empty()) weights = weights_of(all.config(), type, any);
+      parts = scaled_matrix("compressed-tensors", codes, *scales, element, block_of(weights, *scales));
     } else {
       return {};
     }

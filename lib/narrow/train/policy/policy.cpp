@@ -53,6 +53,8 @@ void check_precision(const std::string& where, const Precision& p, bool may_scal
   if (p.rule && row_of(*p.rule).scale != kind)
     refuse(where, "is scaled " + std::string(name_of(p.scaling)) + ", for which " + std::string(row_of(*p.rule).name) +
                       " is no rule");
+  if (p.rule == ScaleRule::te_nvfp4_row && p.scaling != Scaling::nvfp4)
+    refuse(where, "is scaled nvfp4_16x16, and te_nvfp4_row has a factor for every row");
 }
 
 // What gemm is told of an operand's scales; only where they change along K matters here.
