@@ -36,7 +36,11 @@ install_missing
 if [ "$all" = yes ]; then
   say "Python: build/venv"
   [ -e build/venv/bin/python ] || python3 -m venv build/venv
-  build/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+  pip=(build/venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  # What the configuration asks for; the rest takes more than a minute and comes while the compiler works.
+  "${pip[@]}" $(grep -E '^(nanobind|scikit-build-core|numpy|pytest|hypothesis)==' tests/python/requirements.txt)
+  "${pip[@]}" -r tests/python/requirements.txt &
+  packages=$!
 fi
 say "configure ($preset)"
 cmake --preset "$preset" "${options[@]}"
@@ -46,6 +50,7 @@ if [ "$all" = yes ]; then
   say "build: the explorer"
   cmake --build --preset "$preset" --target explorer
 fi
+if [ "$all" = yes ]; then wait "$packages"; fi
 say "test"
 ctest --preset "$preset" -j "$(build_jobs)" "${tests[@]}"
 if [ "$all" = yes ]; then
