@@ -121,6 +121,7 @@ TEST_CASE("tensor: matrices of many parts in every block format, from any type, 
         CAPTURE(type);
         CAPTURE(shape[1]);
         if (shape[0] == 5 && (!name.starts_with("nvfp4") || type != "BF16")) continue;  // of more than a piece
+        if (shape != shapes[0] && type != "F32" && type != "BF16") continue;
         const auto rows = static_cast<std::size_t>(shape[0]), cols = static_cast<std::size_t>(shape[1]);
         std::vector<float> x(rows * cols);
         for (std::size_t i = 0; i < x.size(); ++i)
