@@ -122,6 +122,58 @@ TEST_CASE("tensor: a record may have binades without signs, and no largest value
   CHECK(contains(refused("[0, 3, 1, 0]", "[0, 3, 1, 0], \"amax\": 1"), "there is no \"min_nonzero\""));
 }
 
+TEST_CASE("tensor: a line may hold a whole step, with what follows from the rest left out") {
+  const Folder folder;
+  const std::string first =
+      R"({"step": 3, "tensors": 2, "role": ["gradient", "score"], "name": ["w", "s"], "dtype": ["fp16", "fp32"], )"
+      R"("zero": [1, 0], "scale": [8, null], "first": [-2, 5], "amax": [1.5, null], "min_nonzero": [0.25, null], )"
+      R"("binades": [[1, 0, 3], []], "inf": [0, 4]})";  // 1, 2, 7
+  const std::string second = R"({"step": 9, "tensors": 2, "first": [0, 1], "binades": [[3, -6, 2], [0, 1, -1]]})";
+  const auto read = [&](const std::string& lines) {
+    write_run(folder, lines, "", "", R"({"narrow_run": 1, "formats": []})");
+    return read_all(folder.path());
+  };
+  const std::vector<WatchedTensor> all = read(first + "\n" + second + "\n");
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].label() == "gradient/w@3");
+  CHECK(all[0].dtype == "fp16");
+  CHECK(all[0].count == 11);
+  CHECK(all[0].zero.total() == 1);
+  CHECK(all[0].histogram().binade(-1).total() == 2);
+  CHECK(all[0].histogram().binade(0).total() == 7);
+  CHECK(all[0].scale == 8);
+  CHECK(all[0].amax == 1.5);
+  CHECK(all[1].label() == "score/s@3");
+  CHECK(all[1].inf.total() == 4);
+  CHECK(all[1].scale == 1);
+  CHECK(all[2].label() == "gradient/w@9");
+  CHECK(all[2].dtype == "fp16");
+  CHECK_FALSE(all[2].has_extremes);
+  CHECK(all[2].count == 5);
+  CHECK(all[2].histogram().binade(0).total() == 3);
+  CHECK(all[2].histogram().binade(1).total() == 0);
+  CHECK(all[2].histogram().binade(2).total() == 2);
+  CHECK(all[3].histogram().binade(2).total() == 1);
+  CHECK(all[3].histogram().binade(3).total() == 1);
+
+  const auto refused = [&](const std::string& before, const std::string& after) {
+    return test::error_of([&] { read(first + "\n" + with(second, before, after) + "\n"); });
+  };
+  CHECK(contains(refused("[0, 1, -1]", "[0, 1, -3]"), "line 2, tensor 2: one of binades is -3; it is to be such that"));
+  CHECK(contains(refused("[0, 1, -1]", "[0, 1099511627777]"), "one of binades is 1099511627777"));
+  CHECK(contains(refused("[0, 1, -1]", "[0, 18446744073709551615]"), "one of binades is 18446744073709551615"));
+  CHECK(contains(refused("[0, 1, -1]", "[1, 0.5]"), "one of binades is 0.5"));
+  CHECK(contains(refused("[0, 1, -1]", "1"), "tensor 2: binades is 1; it is to be a list"));
+  CHECK(
+      contains(refused("[0, 1]", "[0]"), "line 2: first is a list of 1; it is to be a list of 2, one entry a tensor"));
+  CHECK(contains(refused("\"tensors\": 2", "\"tensors\": 3"), "one entry a tensor"));
+  CHECK(contains(refused(", \"first\": [0, 1]", ""), "line 2, tensor 1: there is no \"first\""));
+  CHECK(contains(refused("\"first\"", "\"count\": [5, 3], \"first\""), "its counts add up to 2, not to 3"));
+  CHECK(contains(refused("\"first\"", "\"nan\": [0, -1], \"first\""), "tensor 2: nan is -1"));
+  CHECK(
+      contains(test::error_of([&] { read(second + "\n"); }), "line 1: there is no \"role\", and no line before has 2"));
+}
+
 TEST_CASE("tensor: a line of a watched run that has no end yet is left out, and nothing else") {
   const Folder folder;
   for (const std::size_t cut : {std::size_t{1}, line_by_hand.size() / 2, line_by_hand.size() - 1}) {

@@ -28,6 +28,7 @@ class Object {
   }
 
   [[noreturn]] void fail(const std::string& what) const { throw Error(where_ + ": " + what); }
+  const Json& json() const { return json_; }
   bool has(const char* key) const { return json_.contains(key); }
   const Json& at(const char* key) const {
     const auto found = json_.find(key);
@@ -184,6 +185,54 @@ WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& form
   return t;
 }
 
+// A step in a line, as recordings are kept: a list for every key, with one entry a tensor. role, name and dtype are
+// those of the line before where they are left out, zero, subnormal, inf and nan are 0 then, count is what counts add
+// up to, scale is null where there is none. Of the binades b_k there is b_k - 2 b_(k-1): where a density is flat, as it
+// is towards zero, a binade holds twice as many values as the one below, and what is left is noise.
+class Packed {
+ public:
+  template <class Each>
+  void for_each_tensor(const Object& line, const std::string& where, const Each& each) {
+    const std::uint64_t size = line.integer("tensors", most_tensors);
+    Json columns = line.json();
+    columns.erase("step"), columns.erase("tensors");
+    for (const auto& [key, column] : columns.items())
+      if (!column.is_array() || column.size() != size)
+        line.refuse(visible(key).c_str(), column, "a list of " + std::to_string(size) + ", one entry a tensor");
+    for (const char* key : {"role", "name", "dtype"}) {
+      if (columns.contains(key)) before_[key] = std::move(columns[key]), columns.erase(key);
+      if (!before_.contains(key) || before_[key].size() != size)
+        line.fail(std::string("there is no \"") + key + "\", and no line before has " + std::to_string(size));
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::string at = where + ", tensor " + std::to_string(i + 1);
+      Json tensor = {{"step", line.at("step")}, {"formats", Json::array()}, {"binades", Json::array()}};
+      for (const auto& [key, column] : before_.items()) tensor[key] = column[i];
+      for (const char* key : {"zero", "subnormal", "inf", "nan"}) tensor[key] = 0U;
+      for (auto& [key, column] : columns.items())
+        if (key != "scale" || !column[i].is_null()) tensor[key] = std::move(column[i]);
+      const Object in(tensor, at);
+      std::uint64_t count = 0;
+      for (const char* key : {"zero", "subnormal", "inf", "nan"}) count += in.integer(key, most_values);
+      std::int64_t binade = 0;
+      constexpr auto most = static_cast<std::int64_t>(most_values);
+      in.list("binades");
+      for (Json& x : tensor["binades"]) {
+        if (!x.is_number_integer() || x.get<double>() < -2.0 * most || x.get<double>() > most ||
+            (binade = 2 * binade + x.get<std::int64_t>()) < 0 || binade > most)
+          in.refuse("one of binades", x, "such that all are from 0 to " + std::to_string(most));
+        x = static_cast<std::uint64_t>(binade);
+        count += static_cast<std::uint64_t>(binade);
+      }
+      if (!in.has("count")) tensor["count"] = count;
+      each(in, at);
+    }
+  }
+
+ private:
+  Json before_ = Json::object();
+};
+
 // Every whole line of a file as an object; nothing where the file is not there.
 template <class Each>
 void for_each_object(const std::string& path, const Each& each) {
@@ -251,7 +300,8 @@ const WatchedFormat* WatchedRun::find(std::string_view format) const {
 void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each) const {
   std::int64_t step = 0;
   std::map<std::string, std::size_t> seen;  // in this step
-  for_each_object(path("tensors.jsonl"), [&](const Object& in, const std::string& where) {
+  Packed packed;
+  const auto add = [&](const Object& in, const std::string& where) {
     WatchedTensor t = tensor_of(in, formats_, where);
     if (t.step < step)
       in.fail("step " + std::to_string(t.step) + " follows step " + std::to_string(step) + "; steps ascend");
@@ -260,6 +310,10 @@ void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each
     t.occurrence = ++seen[t.series()];
     if (seen.size() > most_tensors) in.fail("more than " + std::to_string(most_tensors) + " tensors in one step");
     each(t);
+  };
+  for_each_object(path("tensors.jsonl"), [&](const Object& in, const std::string& where) {
+    if (in.has("tensors")) packed.for_each_tensor(in, where, add);
+    else add(in, where);
   });
 }
 
