@@ -1,4 +1,5 @@
-// What a subcommand is: a name, what it answers, an example, and one function that declares its arguments.
+// What a subcommand is: a name, what it answers, an example, one function that declares its arguments, and what the
+// manual says about it.
 #pragma once
 
 #include <functional>
@@ -9,25 +10,37 @@
 
 #include "narrow/base/error.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace app {
 
 using Action = std::function<int()>;  // does the work, returns the exit status
 
-// Declares arguments without showing CLI11 to the subcommands. The targets must outlive the parsing.
+// One argument as it was declared; one of the targets is not null. They must outlive the parsing.
+struct Argument {
+  std::string flags;  // "-o,--output", or the name of the values that stand without a flag
+  std::string value_name, help;
+  std::vector<std::string>* values = nullptr;     // positional, any number
+  std::optional<std::string>* option = nullptr;  // with a value
+  bool* flag = nullptr;                           // without
+
+  std::vector<std::string> names() const;  // {"-o", "--output"}
+};
+
+// What a subcommand declares itself on: parsing, help, manual and completion all read this list.
 class Arguments {
  public:
-  explicit Arguments(CLI::App& program) : program_(&program) {}
-
-  void values(const char* name, std::vector<std::string>& target, const char* help);  // positional, any number
-  void option(const char* flags, std::optional<std::string>& target, const char* value_name, const char* help);
-  void flag(const char* flags, bool& target, const char* help);
+  void values(const char* name, std::vector<std::string>& target, const char* help) {
+    all_.push_back({.flags = name, .value_name = {}, .help = help, .values = &target});
+  }
+  void option(const char* flags, std::optional<std::string>& target, const char* value_name, const char* help) {
+    all_.push_back({.flags = flags, .value_name = value_name, .help = help, .option = &target});
+  }
+  void flag(const char* flags, bool& target, const char* help) {
+    all_.push_back({.flags = flags, .value_name = {}, .help = help, .flag = &target});
+  }
+  const std::vector<Argument>& all() const { return all_; }
 
  private:
-  CLI::App* program_;
+  std::vector<Argument> all_;
 };
 
 struct Command {
@@ -35,13 +48,26 @@ struct Command {
   const char* summary;
   const char* example;
   Action (*declare)(Arguments&);
+  const char* about = "";  // paragraphs, with an empty line between
 };
+
+// A subcommand of this program, with what it declared.
+struct Definition {
+  const Command* command;
+  std::vector<Argument> arguments;
+  Action action;
+
+  const Argument* find(std::string_view flag) const;  // nullptr: it has none
+  const Argument* positional() const;
+};
+std::vector<Definition> definitions();  // in the order of the help
 
 // Every subcommand; adding one is one file and one line here and in command_line.cpp.
 extern const Command all_reduce_command;
 extern const Command bench_command;
 extern const Command cast_command;
 extern const Command compare_command;
+extern const Command complete_command;
 extern const Command dequantize_command;
 extern const Command dot_command;
 extern const Command explore_command;
@@ -53,6 +79,7 @@ extern const Command inspect_command;
 extern const Command lint_command;
 extern const Command list_command;
 extern const Command list_scaling_command;
+extern const Command manual_command;
 extern const Command memory_command;
 extern const Command models_command;
 extern const Command notebook_command;

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.hpp"
+#include "cli/explanation.hpp"
 #include "cli/terminal.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/format/find_format.hpp"
@@ -15,7 +16,8 @@ constexpr const Command* commands[] = {
     &histogram_command,   &compare_command, &quantize_command,   &dequantize_command,  &lint_command, &models_command,
     &dot_command,         &gemm_command,    &validate_command,   &gpu_command,        &list_scaling_command,
     &scale_trace_command, &train_command,   &all_reduce_command, &memory_command,     &bench_command,
-    &list_command,        &run_command,     &report_command,     &notebook_command,   &explore_command};
+    &list_command,        &run_command,     &report_command,     &notebook_command,   &explore_command,
+    &manual_command,      &complete_command};
 
 // CLI11 would read -inf as flags -i -n -f. A negative number travels through it with this byte for its minus sign.
 constexpr char hidden_minus = '\x1F';
@@ -77,6 +79,44 @@ std::string show_minus(std::string word) {
   throw narrow::Error(chosen->get_name() + ": " + message + right + "; see narrow " + chosen->get_name() + " --help");
 }
 
+void add(CLI::App& program, const Argument& a) {
+  if (a.flag != nullptr) program.add_flag(a.flags, *a.flag, a.help);
+  // results() as they came: CLI11's own conversion would drop empty words and open brackets.
+  if (a.values != nullptr)
+    program
+        .add_option(
+            a.flags,
+            [target = a.values](const CLI::results_t& words) {
+              for (const std::string& word : words) target->push_back(show_minus(word));
+              return true;
+            },
+            a.help)
+        ->type_name("")
+        ->expected(-1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (a.option != nullptr)
+    program
+        .add_option(
+            a.flags,
+            [target = a.option](const CLI::results_t& words) {
+              *target = show_minus(words.front());
+              return true;
+            },
+            a.help)
+        ->type_name(a.value_name)
+        ->expected(1);
+}
+
+std::string description(const Command& command) {
+  std::string text = command.summary;
+  for (std::string_view rest = command.about; !rest.empty();) {
+    const std::size_t end = std::min(rest.find("\n\n"), rest.size());
+    text += "\n\n" + wrapped(std::string(rest.substr(0, end)), 0);
+    rest.remove_prefix(std::min(rest.size(), end + 2));
+  }
+  return text + (*command.about == 0 ? "" : "\n");
+}
+
 std::string examples() {
   std::string text = "Examples:\n";
   for (const Command* command : commands) text += std::string("  ") + command->example + "\n";
@@ -85,36 +125,15 @@ std::string examples() {
 
 }  // namespace
 
-void Arguments::values(const char* name, std::vector<std::string>& target, const char* help) {
-  // results() as they came: CLI11's own conversion would drop empty words and open brackets.
-  program_
-      ->add_option(
-          name,
-          [&target](const CLI::results_t& words) {
-            for (const std::string& word : words) target.push_back(show_minus(word));
-            return true;
-          },
-          help)
-      ->type_name("")
-      ->expected(-1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+std::vector<Definition> definitions() {
+  std::vector<Definition> all;
+  for (const Command* command : commands) {
+    Arguments arguments;
+    Action action = command->declare(arguments);
+    all.push_back({command, arguments.all(), std::move(action)});
+  }
+  return all;
 }
-
-void Arguments::option(const char* flags, std::optional<std::string>& target, const char* value_name,
-                       const char* help) {
-  program_
-      ->add_option(
-          flags,
-          [&target](const CLI::results_t& words) {
-            target = show_minus(words.front());
-            return true;
-          },
-          help)
-      ->type_name(value_name)
-      ->expected(1);
-}
-
-void Arguments::flag(const char* flags, bool& target, const char* help) { program_->add_flag(flags, target, help); }
 
 int run_command_line(int argc, const char* const* argv) {
   CLI::App program("Number formats of machine learning, bit for bit", "narrow");
@@ -123,17 +142,16 @@ int run_command_line(int argc, const char* const* argv) {
   program.footer(examples());
   program.require_subcommand(0, 1);
 
-  std::vector<Action> actions;
-  std::vector<const CLI::App*> apps;
-  for (const Command* command : commands) {
-    CLI::App* sub = program.add_subcommand(command->name, command->summary);
+  const std::vector<Definition> all = definitions();
+  std::vector<CLI::App*> apps;
+  for (const Definition& d : all) {
+    CLI::App* sub = program.add_subcommand(d.command->name, d.command->summary);
     sub->set_help_flag("-h,--help", "this help");
-    sub->footer(std::string("Example:\n  ") + command->example);
-    Arguments arguments(*sub);
-    actions.push_back(command->declare(arguments));
+    sub->footer(std::string("Example:\n  ") + d.command->example);
+    for (const Argument& argument : d.arguments) add(*sub, argument);
     apps.push_back(sub);
   }
-  const auto chosen = [&]() -> const CLI::App* {
+  const auto chosen = [&]() -> CLI::App* {
     const auto parsed = program.get_subcommands();
     return parsed.empty() ? nullptr : parsed.front();
   };
@@ -143,6 +161,8 @@ int run_command_line(int argc, const char* const* argv) {
   try {
     program.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
+    for (std::size_t i = 0; i < apps.size(); ++i)  // in the list of commands a line is enough
+      if (apps[i] == chosen()) apps[i]->description(description(*all[i].command));
     print(chosen() != nullptr ? chosen()->help("narrow") : program.help());
     return 0;
   } catch (const CLI::CallForVersion& version) {
@@ -154,7 +174,7 @@ int run_command_line(int argc, const char* const* argv) {
     refuse(error, chosen());
   }
   for (std::size_t i = 0; i < apps.size(); ++i)
-    if (apps[i]->parsed()) return actions[i]();
+    if (apps[i]->parsed()) return all[i].action();
   print_error(program.help());
   return 2;
 }

@@ -1,36 +1,8 @@
 // From the words of a request to a command, without CLI11: its help and its guesses would be half of what a page loads.
-#include <functional>
-
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "explorer/engine/counts.hpp"
 #include "narrow/base/version.hpp"
-
-namespace CLI {
-
-// What Arguments declares on.
-class App {
- public:
-  struct Option {
-    std::string flags;  // "-o,--output"
-    bool takes_value;
-    std::function<void(const std::string&)> take;
-  };
-  std::vector<Option> options;
-  std::function<void(const std::string&)> value;
-
-  const Option* find(std::string_view flag) const {
-    for (const Option& option : options)
-      for (std::string_view rest = option.flags; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(','), rest.size());
-        if (rest.substr(0, end) == flag) return &option;
-        rest.remove_prefix(std::min(rest.size(), end + 1));
-      }
-    return nullptr;
-  }
-};
-
-}  // namespace CLI
 
 namespace app {
 
@@ -49,27 +21,15 @@ bool is_flag(std::string_view word) {
 
 }  // namespace
 
-void Arguments::values(const char*, std::vector<std::string>& target, const char*) {
-  program_->value = [&target](const std::string& word) { target.push_back(word); };
-}
-
-void Arguments::option(const char* flags, std::optional<std::string>& target, const char*, const char*) {
-  program_->options.push_back({flags, true, [&target](const std::string& word) { target = word; }});
-}
-
-void Arguments::flag(const char* flags, bool& target, const char*) {
-  program_->options.push_back({flags, false, [&target](const std::string&) { target = true; }});
-}
-
 int run_command_line(int argc, const char* const* argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) throw narrow::Error("no command");
   if (words[0] == "--version") return print(std::string("narrow ") + narrow::version + "\n"), 0;
   for (const Command* command : commands) {
     if (words[0] != command->name) continue;
-    CLI::App program;
-    Arguments arguments(program);
+    Arguments arguments;
     const Action action = command->declare(arguments);
+    const Definition program{command, arguments.all(), action};
     bool only_values = false;  // after --
     for (std::size_t i = 1; i < words.size(); ++i) {
       if (words[i] == "--" && !only_values) {
@@ -77,16 +37,16 @@ int run_command_line(int argc, const char* const* argv) {
         continue;
       }
       if (only_values || !is_flag(words[i])) {
-        if (!program.value) throw narrow::Error(words[0] + ": unexpected argument '" + words[i] + "'");
-        program.value(words[i]);
+        if (program.positional() == nullptr) throw narrow::Error(words[0] + ": unexpected argument '" + words[i] + "'");
+        program.positional()->values->push_back(words[i]);
         continue;
       }
       const std::size_t equals = words[i].find('=');
-      const CLI::App::Option* option = program.find(std::string_view(words[i]).substr(0, equals));
+      const Argument* option = program.find(std::string_view(words[i]).substr(0, equals));
       if (option == nullptr) throw narrow::Error(words[0] + ": unknown option '" + words[i] + "'");
-      if (!option->takes_value) option->take({});
-      else if (equals != std::string::npos) option->take(words[i].substr(equals + 1));
-      else if (i + 1 < words.size()) option->take(words[++i]);
+      if (option->flag != nullptr) *option->flag = true;
+      else if (equals != std::string::npos) *option->option = words[i].substr(equals + 1);
+      else if (i + 1 < words.size()) *option->option = words[++i];
       else throw narrow::Error(words[0] + ": " + words[i] + " needs a value");
     }
     return action();
