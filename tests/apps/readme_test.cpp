@@ -3,7 +3,6 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -35,13 +34,17 @@ std::set<fs::path> markdown_files() {
 std::string without_code(const std::string& text) {
   std::istringstream in(text);
   std::string kept;
-  bool inside = false;
-  for (std::string line; std::getline(in, line);) {
+  bool block = false, span = false;
+  for (std::string line; std::getline(in, line); kept += '\n') {
     const bool fence = line.starts_with("```");
-    if (fence) inside = !inside;
-    if (!fence && !inside && !line.starts_with("    ")) kept += line + "\n";
+    if (fence) block = !block;
+    if (fence || block || line.starts_with("    ")) continue;
+    if (line.empty()) span = false;  // a span ends with its paragraph
+    for (const char c : line)
+      if (c == '`') span = !span;
+      else if (!span) kept += c;
   }
-  return std::regex_replace(kept, std::regex("`[^`]*`"), "");
+  return kept;
 }
 
 // The places of a page as GitHub names them: small letters, no punctuation, a hyphen for a blank.
@@ -62,11 +65,10 @@ std::set<std::string> places(const std::string& text) {
 
 // Links within the project that lead nowhere.
 std::vector<std::string> broken_links(const fs::path& file, const std::string& text) {
-  static const std::regex link(R"(\]\(([^)\s]+)\))");
   std::vector<std::string> broken;
   const std::string words = without_code(text);
-  for (std::sregex_iterator at(words.begin(), words.end(), link), end; at != end; ++at) {
-    const std::string to = (*at)[1], name = to.substr(0, to.find('#'));
+  for (std::size_t at = words.find("]("); at != std::string::npos; at = words.find("](", at + 1)) {
+    const std::string to = words.substr(at + 2, words.find(')', at) - at - 2), name = to.substr(0, to.find('#'));
     if (test::contains(to, "://")) continue;
     const fs::path target = file.parent_path() / name;  // with an empty name the folder
     const bool has_place = name.size() < to.size();
@@ -83,6 +85,13 @@ TEST_CASE("apps: the table of formats in docs is the one that the program prints
   const test::Ran ran = test::narrow({"formats", "--markdown"});
   CHECK(ran.status == 0);
   CHECK(test::contains(markdown_of(NARROW_ROOT "/docs/formats.md"), "\n\n" + ran.out + "\n"));
+}
+
+// A title, a line each, then a blank line.
+TEST_CASE("apps: docs count the recipes that the program lists") {
+  const std::string listed = test::narrow({"train", "--list-recipes"}).out;
+  const auto lines = std::count(listed.begin(), listed.begin() + static_cast<int>(listed.find("\n\n") + 1), '\n');
+  CHECK(test::contains(markdown_of(NARROW_ROOT "/docs/training.md"), std::to_string(lines - 1) + " recipes"));
 }
 
 TEST_CASE("apps: every link of a Markdown file leads to a file or a heading") {
