@@ -1,6 +1,6 @@
 #!/bin/sh
-# The files that the examples of README.md, of the lessons and of --help name, made from the recordings beside this
-# script. Usage: data/examples.sh FOLDER [NARROW], default narrow from PATH. The same bytes on every machine.
+# The files that the examples of README.md, of docs/, of the lessons and of --help name, made from the recordings beside
+# this script. Usage: data/examples.sh FOLDER [NARROW], default narrow from PATH. The same bytes on every machine.
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 FOLDER [NARROW]" >&2; exit 2; }
 data=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
-// Every command that a README, a lesson or --help shows runs on the files that data/examples.sh makes, and prints what
-// is shown there. A command in words alone (`narrow train`) is a mention: its help must exist.
+// Every command that a README, a page of docs/, a lesson or --help shows runs on the files that data/examples.sh makes,
+// and prints what is shown there. A command in words alone (`narrow train`) is a mention: its help must exist.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -198,6 +198,8 @@ std::vector<Document> documents() {
   for (const char* path : {NARROW_ROOT "/README.md", NARROW_ROOT "/notebooks_cpp/README.md",
                            NARROW_ROOT "/analysis/README.md", NARROW_DATA "/README.md"})
     add(path);
+  for (const auto& entry : fs::directory_iterator(NARROW_ROOT "/docs"))
+    if (entry.path().extension() == ".md") add(entry.path());
   for (const auto& entry : fs::directory_iterator(NARROW_DATA))
     if (fs::exists(entry.path() / "README.md")) add(entry.path() / "README.md");
   for (const auto& entry : fs::directory_iterator(NARROW_ROOT "/notebooks_cpp"))

@@ -100,6 +100,7 @@ TEST_CASE("apps: models counts what its rows rest on, and README says the same")
                            " of software, by definition";
   CHECK(contains(test::narrow({"models"}).out, said));
   CHECK(contains(readme.str(), said));
+  CHECK(contains(readme.str(), std::to_string(narrow::dot_models().size()) + " models of sums"));
   CHECK(contains(test::narrow({"models", "hopper.wgmma"}).out, "20 models: 20 of hardware (20 measured)."));
 }
 

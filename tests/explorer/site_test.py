@@ -49,13 +49,20 @@ class TheSite(unittest.TestCase):
     def test_every_section_is_in_the_bar_of_its_pages_and_on_the_first_page(self):
         site = FOLDER / "site"
         folders = {path.name for path in site.iterdir() if (path / "index.html").is_file()}
-        self.assertLessEqual({"report", "notebooks", "formats", "models", "commands", "python", "bench"}, folders)
+        self.assertLessEqual({"docs", "report", "notebooks", "formats", "models", "commands", "python", "bench"}, folders)
         home = (site / "index.html").read_text(encoding="utf-8")
         for folder in folders:
             self.assertIn(f'<a href="{folder}/index.html"><b>', home)
             for page in site.glob(f"{folder}/*.html"):
                 if folder != "explorer":
                     self.assertIn(f'<a href="../{folder}/index.html" aria-current="page">', page.read_text(encoding="utf-8"), page)
+
+    def test_the_pages_of_docs_are_pages_that_their_index_and_the_first_page_link_to(self):
+        home, index = ((FOLDER / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "docs/index.html"))
+        for file in (ROOT / "docs").glob("*.md"):
+            if file.name != "README.md":
+                self.assertIn(f'<a href="{file.stem}.html">', index)
+                self.assertIn(f'<a href="docs/{file.stem}.html">', home)
 
     def test_two_runs_make_the_same_bytes_and_name_no_folder_of_this_machine(self):
         make(FOLDER / "again")

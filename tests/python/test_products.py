@@ -1,7 +1,6 @@
 """Products and what made them; files; the assertions of narrow.testing."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -114,17 +113,6 @@ def test_block_quantised_tensors_are_one(tmp_path, program):
     file = narrow.load(tmp_path / "q.safetensors")
     (tensor,) = file.values()
     assert tensor.format.startswith("mxfp8_e4m3") and np.array_equal(np.asarray(tensor), narrow.quantize(x, "mxfp8_e4m3").dequantize())
-
-
-def test_the_readmes_lines_run(tmp_path, monkeypatch):
-    root = Path(__file__).resolve().parents[2]
-    blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
-    assert len(blocks) >= 4
-    monkeypatch.chdir(tmp_path)
-    for block in blocks:
-        if "torch" in block:
-            pytest.importorskip("torch")
-        exec(compile(block, "README.md", "exec"), {})
 
 
 @pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "nvfp4:torchao_nvfp4", "nvfp4:te_4over6"])

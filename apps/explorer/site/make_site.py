@@ -24,6 +24,7 @@ ROOT = HERE.parents[2]
 # folder, its word in the bar, what is behind it
 SECTIONS = [
     ("explorer", "Explorer", "Numbers, formats, your own tensors, tensor cores and loss scales, computed in this browser."),
+    ("docs", "Pages", "How to use all of it, one question a page."),
     ("report", "Report", "Every experiment: a question, a picture, a finding."),
     ("lessons", "Lessons", "Fourteen lessons, from what the bits mean to a training run diagnosed."),
     ("notebooks", "Notebooks", "To start from in Python, each with what it prints."),
@@ -35,8 +36,8 @@ SECTIONS = [
     ("bench", "Benchmarks", "Speed beside memcpy, Eigen, cat, PyTorch."),
 ]
 # Files of the repository that are pages of the site under another name.
-PLACES = {"README.md": "index.html", "notebooks": "notebooks/index.html", "notebooks_cpp/README.md": "lessons/index.html",
-          "data/bench/README.md": "bench/index.html", "lib/reference/README.md": "cpp/index.html"}  # fmt: skip
+PLACES = {"README.md": "index.html", "docs/README.md": "docs/index.html", "notebooks": "notebooks/index.html",
+          "notebooks_cpp/README.md": "lessons/index.html", "data/bench/README.md": "bench/index.html", "lib/reference/README.md": "cpp/index.html"}  # fmt: skip
 
 
 def plain(text):
@@ -144,7 +145,9 @@ class Site:
         place = PLACES.get(file)
         if place and ("/" not in place or any(s[0] == place.split("/")[0] for s in self.sections)):
             return place
-        return f"docs/{file[:-3]}.html" if file.endswith(".md") and (ROOT / file).is_file() else None
+        if not file.endswith(".md") or not (ROOT / file).is_file():
+            return None
+        return file[:-3] + ".html" if file.startswith("docs/") else f"docs/{file[:-3]}.html"
 
     def document(self, file):
         """A Markdown file as a page; files that it links to follow, links to what the site does not hold become text."""
@@ -215,6 +218,10 @@ class Site:
             return re.sub(r'<a [^>]*?href="([^":#]*)#?([^":]*)"[^>]*>(.*?)</a>', link, text.replace(f"{ROOT}/", ""))
 
         self.copy(self.options.reference, "cpp", whole)
+
+    def docs(self):
+        for file in sorted((ROOT / "docs").glob("*.md")):
+            self.document(f"docs/{file.name}")
 
     def bench(self):
         self.document("data/bench/README.md")

@@ -22,7 +22,7 @@ namespace {
 //   value = v * s            v has at most 24 bits, as s has: one rounding
 //         = (v * s) * t      two levels: s is E4M3, so that v * s is exact, and one rounding follows
 //         = (v * s) / t
-// Of narrow's own files the value is v * (s * t), and that is what its README says.
+// Of narrow's own files the value is v * (s * t), and that is what docs/tensors.md says.
 class Dequantised : public ByteSource {
  public:
   explicit Dequantised(std::shared_ptr<const BlockParts> parts)
