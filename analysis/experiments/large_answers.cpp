@@ -198,7 +198,8 @@ Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking
       is_known = is_known || moved != nullptr;
       if (moved == nullptr || kept == nullptr) continue;
       const Difference verdict = compare(*moved, *kept, ranking.seeds).verdict;
-      (verdict == Difference::above ? costs : free).push_back(moved->name + " (" + text_of(verdict) + ")");
+      (verdict == Difference::above ? costs : free)
+          .push_back(moved->name + " (" + text_of(verdict) + ": " + loss_text(*moved) + " for " + loss_text(*kept) + ")");
     }
     if (!is_known) open.emplace_back(word);
   }

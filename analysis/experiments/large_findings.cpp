@@ -188,11 +188,11 @@ void comparison_parts(const std::vector<RecordedRun>& runs, const Ranking& ranki
   if (!pairs.rows.empty()) out.tables.push_back(std::move(pairs));
   if (shown == 0) return;
   p.series = {bars};
-  p.marks = {{Along::x, 1, "", grey}, {Along::x, -1, "one spread", grey}};
+  p.marks = {{Along::x, 1, "", grey}, {Along::x, -1, "", grey}};
   out.plots.push_back({"changes",
                        std::to_string(beyond) + " of " + std::to_string(shown) +
                            " changes move both losses by more than another seed does",
-                       seeds_text(ranking.seeds) + "; bars end at " + significant_text(most, 3),
+                       seeds_text(ranking.seeds) + "; dashed: one spread; bars end at " + significant_text(most, 3),
                        {p},
                        1,
                        0,

@@ -413,6 +413,10 @@ Outcome run(const Parameters& parameters, Progress& progress) {
     out.notes.push_back(
         "Some gradients of this run were held in FP16: what it had lost by then is not among the shares.");
   out.notes.push_back(binades_note);
+  for (const RecordedRun& r : runs)
+    if (const int bits = r.loss_bits(); bits > 0 && bits <= 11 && r.losses.size() >= 10)
+      out.notes.push_back("The losses of " + r.name + " have " + std::to_string(bits) +
+                          " bits: they were rounded as well, and say no more than that.");
   if (runs.size() > 1)
     out.notes.push_back(ranking.seeds.is_known()
                             ? "What a seed changes is known of " + list_of(ranking.seeds.recipes) +

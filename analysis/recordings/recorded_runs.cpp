@@ -62,6 +62,17 @@ std::optional<std::int64_t> RecordedRun::first_not_finite() const {
   return {};
 }
 
+int RecordedRun::loss_bits() const {
+  int most = 0;
+  for (const narrow::WatchedLoss& l : losses) {
+    if (!std::isfinite(l.loss) || l.loss == 0) continue;
+    int exponent = 0, bits = 0;
+    for (double rest = std::frexp(std::abs(l.loss), &exponent); rest > 0; rest -= std::floor(rest)) rest *= 2, ++bits;
+    most = std::max(most, bits);
+  }
+  return most;
+}
+
 std::int64_t RecordedRun::skipped() const {
   return !scaler ? 0 : std::count(scaler->log.found_inf.begin(), scaler->log.found_inf.end(), 1);
 }

@@ -267,7 +267,7 @@ Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.option(
       "--kernel", options->kernels, "LIST",
-      "only these kernels: round,encode,decode,statistics,histogram,mxfp8,nvfp4,quantise,memcpy,files,product,train");
+      "only these kernels: round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product, train");
   arguments.option("--formats", options->formats, "LIST", "only these formats, as the table names them");
   arguments.option("--repeat", options->repeat, "N", "best of N (default 11)");
   arguments.flag("--quick", options->quick, "16 M floats with spread exponents on one thread only");
@@ -282,8 +282,12 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_bench
 
-const Command bench_command{"bench",
-                            "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
-                            "narrow bench --quick --kernel histogram\n  NARROW_SIMD=avx2 narrow bench --quick --kernel round   another instruction set than the best", of_bench::declare};
+const Command bench_command{
+    "bench", "speed of kernels, products and files as ratios to memcpy, Eigen and cat, in one run",
+    "narrow bench --quick --kernel histogram\n  NARROW_SIMD=avx2 narrow bench --quick --kernel round   another "
+    "instruction set than the best",
+    of_bench::declare,
+    "Each kernel is measured in turns with a memcpy that moves the same bytes, in one process; the ratio is "
+    "what compares between machines. The best of --repeat counts."};
 
 }  // namespace app

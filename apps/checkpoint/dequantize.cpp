@@ -99,7 +99,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_dequantize
 
-const Command dequantize_command{"dequantize", "a quantised model as plain numbers",
-                                 "narrow dequantize model-nvfp4 model-fp32", of_dequantize::declare};
+const Command dequantize_command{
+    "dequantize", "a quantised model as plain numbers", "narrow dequantize model-nvfp4 model-fp32",
+    of_dequantize::declare,
+    "The value of a weight is the exact product of code, scale and factor, rounded once to FP32; --to bf16 or "
+    "fp16 rounds that once more. Reads DeepSeek's FP8, compressed-tensors, ModelOpt, gpt-oss, bitsandbytes, "
+    "GGUF, and what narrow cast wrote."};
 
 }  // namespace app

@@ -233,6 +233,9 @@ Action declare(Arguments& arguments) {
 
 const Command lint_command{
     "lint", "what is wrong with a checkpoint, from its files alone (exit 1 when an error or a warning is found)",
-    "narrow lint model-fp8 --format github", of_lint::declare};
+    "narrow lint model-fp8 --format github", of_lint::declare,
+    "Looks for scales that are missing, inverted, NaN, zero or of the wrong shape, for shards and an index "
+    "that disagree, for a configuration that says something else than the tensors; --rules lists it all. Needs "
+    "no GPU and no framework. --format github writes annotations for a workflow."};
 
 }  // namespace app

@@ -301,6 +301,12 @@ Action declare(Arguments& arguments) {
 
 const Command quantize_command{
     "quantize", "the linear weights of a model to a block format, in a layout that other tools read",
-    "narrow quantize model model-nvfp4 --layout compressed-tensors --to nvfp4", of_quantize::declare};
+    "narrow quantize model model-nvfp4 --layout compressed-tensors --to nvfp4", of_quantize::declare,
+    "The weights of linear layers are quantised, everything else is copied; config.json and the index follow, "
+    "so that transformers, vLLM or TensorRT-LLM load the result. Scales are chosen as the layout's own tools "
+    "choose them, unless --rule names another way. A folder is done shard by shard, in memory that does not "
+    "grow with the model.\n\n"
+    "q, k, v and gate, up share one factor of NVFP4, because loaders join them. NaN and Inf in the source are "
+    "counted and named."};
 
 }  // namespace app

@@ -18,9 +18,9 @@ using Action = std::function<int()>;  // does the work, returns the exit status
 struct Argument {
   std::string flags;  // "-o,--output", or the name of the values that stand without a flag
   std::string value_name, help;
-  std::vector<std::string>* values = nullptr;     // positional, any number
+  std::vector<std::string>* values = nullptr;    // positional, any number
   std::optional<std::string>* option = nullptr;  // with a value
-  bool* flag = nullptr;                           // without
+  bool* flag = nullptr;                          // without
 
   std::vector<std::string> names() const;  // {"-o", "--output"}
 };

@@ -302,6 +302,9 @@ Action declare(Arguments& arguments) {
 
 const Command report_command{
     "report", "all experiments as one page with pictures, findings first",
-    "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page", of_report::declare};
+    "narrow report gradients=grads.safetensors --only gradient_underflow,format_choice --fast -o page",
+    of_report::declare,
+    "The page leads with what a practitioner asks first: which recipe, what breaks first, which layers, what "
+    "scale. With run=DIR it is about your own run."};
 
 }  // namespace app

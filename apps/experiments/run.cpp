@@ -112,7 +112,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_run
 
-const Command run_command{"run", "one experiment: tables, pictures and what was found",
-                          "narrow run gradient_underflow gradients=grads.safetensors -o out", of_run::declare};
+const Command run_command{
+    "run", "one experiment: tables, pictures and what was found",
+    "narrow run gradient_underflow gradients=grads.safetensors -o out", of_run::declare,
+    "An experiment answers one question from recordings in data/, or from files that its parameters name: a "
+    "tensor file, a folder that narrow.torch.watch wrote (run=DIR), a recorded run (run=fp16-amp). The finding "
+    "is computed from the numbers; --fast is less of everything."};
 
 }  // namespace app

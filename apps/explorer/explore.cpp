@@ -163,7 +163,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_explore
 
-const Command explore_command{"explore", "the explorer in the browser, served on 127.0.0.1 alone",
-                              "narrow explore model.safetensors", of_explore::declare};
+const Command explore_command{
+    "explore", "the explorer in the browser, served on 127.0.0.1 alone", "narrow explore model.safetensors",
+    of_explore::declare,
+    "The page is the program in WebAssembly: it shows numbers, designs formats, counts your tensors under a "
+    "loss scale that you drag, draws tensor cores step by step. Files are served to this machine alone, under "
+    "an address that other users cannot guess. Ctrl-C ends it."};
 
 }  // namespace app

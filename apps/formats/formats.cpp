@@ -373,7 +373,12 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_formats
 
-const Command formats_command{"formats", "the table of formats: bits, bias, limits, epsilon, specials, source",
-                              "narrow formats fp16 bf16 e4m3 e5m3fn", of_formats::declare};
+const Command formats_command{
+    "formats", "the table of formats: bits, bias, limits, epsilon, specials, source",
+    "narrow formats fp16 bf16 e4m3 e5m3fn", of_formats::declare,
+    "Without a name: all rows of the table. A name is a row, one of its aliases (float8_e4m3fn, half), any "
+    "eXmY (IEEE-like), eXmYfn, eXmYfnuz, eXmYf, with a bias as in e4m3b9fn, or binary8p3se of IEEE P3109. "
+    "Epsilon is the distance of 1 from the next value, decades is log10(largest / smallest positive value).\n\n"
+    "A block format is described by its elements, its block, and the rule by which scales are chosen."};
 
 }  // namespace app

@@ -118,7 +118,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_notebook
 
-const Command notebook_command{"notebook", "runs a lesson and renders it as a notebook and a page",
-                               "narrow notebook notebooks_cpp/01_what_the_bits_mean.cpp -o lesson.html", of_notebook::declare};
+const Command notebook_command{
+    "notebook", "runs a lesson and renders it as a notebook and a page",
+    "narrow notebook notebooks_cpp/01_what_the_bits_mean.cpp -o lesson.html", of_notebook::declare,
+    "A lesson is a C++ file in percent cells. It is compiled against the installed library (or --program names "
+    "what it became), run, and rendered with its outputs; a statement in it that does not hold is an error "
+    "with its line."};
 
 }  // namespace app

@@ -16,8 +16,8 @@ struct Options {
   bool json = false;
 };
 
-// The program answers in lines: a word after a plus, what it means after a blank; ":files" asks the shell for names of
-// files too.
+// The program answers in lines: a word after a plus, what it means after a blank; ":files" before them asks the shell
+// for names of files too (bash quotes by itself then).
 // bash takes a line apart at : and =, and inserts words as they are: the line is read again as a whole, what is before
 // the cursor's part is cut off again, and each word is quoted.
 constexpr const char* bash_script = R"(# bash completion of narrow
@@ -27,6 +27,7 @@ _narrow() {
   read -a words <<<"$line"
   [[ $line == *[[:space:]] ]] && words+=("")
   [[ $part == [:=] ]] && part=
+  read part <<<"$part"
   before="${words[${#words[@]}-1]}"
   before="${before%"$part"}"
   COMPREPLY=()
@@ -35,7 +36,8 @@ _narrow() {
     [[ $word == +* ]] || continue
     word="${word#+}"
     [[ $word == *= ]] && compopt -o nospace 2>/dev/null
-    printf -v word %q "${word#"$before"}"
+    word="${word#"$before"}"
+    [[ -z $files && $word == *[!A-Za-z0-9_./,:=+@%^-]* ]] && printf -v word %q "$word"
     COMPREPLY+=("$word")
   done < <("$1" complete -- "${words[@]}" 2>/dev/null)
   if [[ -n $files ]]; then
@@ -99,7 +101,8 @@ int run(const Options& options) {
       if (options.words[0] == shell.name) return print(shell.script), 0;
   if (options.words.size() < 2) {
     const std::string what = options.words.empty() ? "no shell" : narrow::quote(options.words[0]) + " is no shell";
-    throw narrow::Error("complete: " + what + " that is known; it is bash, zsh or fish, or the words of a line after --");
+    throw narrow::Error("complete: " + what +
+                        " that is known; it is bash, zsh or fish, or the words of a line after --");
   }
   const Completion found = complete_words(options.words);
   if (options.json) {
@@ -108,14 +111,15 @@ int run(const Options& options) {
     print(json_text({{"candidates", list}, {"files", found.files}}));
     return 0;
   }
-  for (const Candidate& c : found.candidates) print("+" + c.word + (c.help.empty() ? "" : "\n " + c.help) + "\n");
   if (found.files) print(":files\n");
+  for (const Candidate& c : found.candidates) print("+" + c.word + (c.help.empty() ? "" : "\n " + c.help) + "\n");
   return 0;
 }
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("SHELL", options->words, "bash, zsh or fish: its script; or, after --, the words of a line up to the cursor");
+  arguments.values("SHELL", options->words,
+                   "whose script is printed: bash, zsh or fish; or, after --, the words of a line up to the cursor");
   arguments.flag("--json", options->json, "print JSON: the words that may come next, and whether files may");
   return [options] { return run(*options); };
 }
@@ -123,11 +127,16 @@ Action declare(Arguments& arguments) {
 }  // namespace of_complete
 
 const Command complete_command{
-    "complete", "the script by which a shell completes commands, options, formats, models, experiments and tensor names",
+    "complete",
+    "the script by which a shell completes commands, options, formats, models, experiments and tensor names",
     "narrow complete bash", of_complete::declare,
-    "An installed program completes already, where the shell's own completion is on. Else: source <(narrow complete bash) in "
+    "An installed program completes already, where the shell's own completion is on. Else: source <(narrow complete "
+    "bash) in "
     "~/.bashrc, the same with zsh in ~/.zshrc, narrow complete fish | source in fish's config.\n\n"
-    "The script asks the program itself at every key: narrow complete -- narrow stats g.safetensors --tensors gr prints "
-    "each word after a plus, what it means in the next line after a blank, and :files where the name of a file may stand."};
+    "The script asks the program itself at every key: narrow complete -- narrow stats g.safetensors --tensors gr "
+    "prints "
+    "each word after a plus, what it means in the next line after a blank, and :files first where the name of a file "
+    "may "
+    "stand."};
 
 }  // namespace app

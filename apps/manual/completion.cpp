@@ -32,6 +32,12 @@ void add(Candidates& to, std::string_view word, std::string_view help = {}) {
   to.push_back({std::string(word), std::string(help)});
 }
 
+Candidates command_words(const Place&) {
+  Candidates all;
+  for (const Definition& d : definitions()) add(all, d.command->name, d.command->summary);
+  return all;
+}
+
 Candidates format_words(const Place&) {
   Candidates all;
   for (const ChosenFormat& f : all_formats()) add(all, f.name, f.source);
@@ -115,7 +121,7 @@ Candidates tensors_of(const std::string& file, const std::string& head, bool pat
   try {
     for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
       add(all, head + (pattern ? as_pattern(t.name) : t.name));
-  } catch (const std::exception&) {  // no tensor file: nothing to offer
+  } catch (const narrow::Error&) {  // no tensor file: nothing to offer
   }
   return all;
 }
@@ -125,7 +131,8 @@ Candidates tensor_words(const Place& at) {
   for (const std::string& word : at.values) {
     try {
       if (narrow::is_watched_run(word))
-        narrow::WatchedRun(word).for_each_tensor([&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
+        narrow::WatchedRun(word).for_each_tensor(
+            [&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
       else
         for (const std::string& file : expand_folders({word}))
           for (const Candidate& c : tensors_of(file, "", true)) names.insert(c.word);
@@ -140,7 +147,8 @@ Candidates tensor_words(const Place& at) {
 // "FILE:" and the tensors in it.
 Candidates file_words(const Place& at) {
   const std::size_t colon = at.text.rfind(':');
-  return colon == std::string::npos ? Candidates{} : tensors_of(at.text.substr(0, colon), at.text.substr(0, colon + 1), false);
+  return colon == std::string::npos ? Candidates{}
+                                    : tensors_of(at.text.substr(0, colon), at.text.substr(0, colon + 1), false);
 }
 
 // "what is learned: digits, lm or fashion (default digits)" names them, if all between commas are single words.
@@ -152,7 +160,7 @@ Candidates words_of_help(const Place& at) {
   }
   text = text.substr(0, text.find(';'));
   if (const std::size_t colon = text.rfind(": "); colon != std::string::npos) text.erase(0, colon + 2);
-  for (const std::string_view joint : {", or ", " or ", ", "})
+  for (const std::string_view joint : {", or ", " or ", ", ", ","})
     for (std::size_t k; (k = text.find(joint)) != std::string::npos;) text.replace(k, joint.size(), "\n");
   Candidates all;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -161,9 +169,11 @@ Candidates words_of_help(const Place& at) {
     for (std::size_t blank; (blank = word.rfind(' ')) + 1 < word.size() && blank != std::string::npos &&
                             word.find_first_of("abcdefghijklmnopqrstuvwxyz", blank) == std::string::npos;)
       word.erase(blank);  // "plan M N K"
-    if (word.empty() || word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos) return {};
-    add(all, word);
     begin = end + 1;
+    if (word == "...") continue;
+    if (word.empty() || word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos)
+      return {};
+    add(all, word);
   }
   return all.size() < 2 ? Candidates{} : all;
 }
@@ -198,6 +208,9 @@ constexpr Row rows[] = {
     {"list", "NAME", "", experiment_words},
     {"report", "KEY=VALUE", "", setting_words, false, true},
     {"report", "--only", "", experiment_words, true},
+    {"manual", "COMMAND", "", command_words},
+    {"bench", "--kernel", "", words_of_help, true},
+    {"", "", "FOLDER", file_words, false, true},
     {"show", "VALUE", "", [](const Place&) { return Candidates{}; }},
     {"", "FILE", "", file_words, false, true},
     {"", "MODEL", "", file_words, false, true},
@@ -217,7 +230,8 @@ bool is_plain(const std::string& word) { return narrow::visible(word) == word; }
 Completion keep(Candidates all, const std::string& text, const std::string& head, bool files) {
   Completion out{.candidates = {}, .files = files};
   for (Candidate& c : all)
-    if (c.word.starts_with(text) && is_plain(c.word)) out.candidates.push_back({head + c.word, narrow::visible(c.help)});
+    if (c.word.starts_with(text) && is_plain(c.word))
+      out.candidates.push_back({head + c.word, narrow::visible(c.help)});
   return out;
 }
 
@@ -246,7 +260,8 @@ Completion complete_words(const std::vector<std::string>& words) {
   if (words.size() == 2) {
     Candidates commands;
     for (const Definition& d : all) add(commands, d.command->name, d.command->summary);
-    if (last.starts_with('-')) add(commands, "--help", "this help"), add(commands, "--version", "the version of narrow");
+    if (last.starts_with('-'))
+      add(commands, "--help", "this help"), add(commands, "--version", "the version of narrow");
     return keep(std::move(commands), last, "", false);
   }
   const auto found = std::ranges::find_if(all, [&](const Definition& d) { return words[1] == d.command->name; });
@@ -256,7 +271,8 @@ Completion complete_words(const std::vector<std::string>& words) {
   bool only_values = false;        // after --
   std::set<const Argument*> given;
   for (std::size_t i = 2; i + 1 < words.size(); ++i) {
-    const Argument* option = only_values || open != nullptr ? nullptr : found->find(words[i].substr(0, words[i].find('=')));
+    const Argument* option =
+        only_values || open != nullptr ? nullptr : found->find(words[i].substr(0, words[i].find('=')));
     if (open != nullptr) open = nullptr;
     else if (option != nullptr) {
       given.insert(option);
@@ -265,9 +281,12 @@ Completion complete_words(const std::vector<std::string>& words) {
     else values.push_back(words[i]);
   }
   if (open != nullptr) return values_of({*found, *open, values, last}, "");
-  if (const std::size_t equals = last.find('='); !only_values && last.starts_with("--") && equals != std::string::npos) {
+  if (const std::size_t equals = last.find('=');
+      !only_values && last.starts_with("--") && equals != std::string::npos) {
     const Argument* option = found->find(last.substr(0, equals));
-    return option == nullptr ? Completion{} : values_of({*found, *option, values, last.substr(equals + 1)}, last.substr(0, equals + 1));
+    return option == nullptr
+               ? Completion{}
+               : values_of({*found, *option, values, last.substr(equals + 1)}, last.substr(0, equals + 1));
   }
   if (last.starts_with('-') && !only_values) {
     Candidates flags;

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "cli/terminal.hpp"
 #include "cli/json_value.hpp"
+#include "cli/terminal.hpp"
 #include "cli/write_file.hpp"
 #include "narrow/base/version.hpp"
 #include "narrow/text/quote.hpp"
@@ -21,11 +21,14 @@ struct Options {
 
 constexpr std::string_view program_summary = "number formats of machine learning, bit for bit";
 constexpr std::string_view program_about =
-    "narrow says what a number format does to a number, how each rounding rule and each real system converts it, what a "
+    "narrow says what a number format does to a number, how each rounding rule and each real system converts it, what "
+    "a "
     "GPU's tensor cores make of a matrix product, what loss scalers and FP8 recipes do over a run, and whether a model "
-    "still trains. Formats are fp32, tf32, fp16, bf16, e4m3, e5m2, e2m3, e3m2, e2m1, e8m0 and others of narrow formats, "
+    "still trains. Formats are fp32, tf32, fp16, bf16, e4m3, e5m2, e2m3, e3m2, e2m1, e8m0 and others of narrow "
+    "formats, "
     "any eXmY, and block formats as mxfp8_e4m3 and nvfp4.\n\n"
-    "Tensor files are .safetensors, .npy, .npz and .gguf; FILE:TENSOR names one tensor, and - is standard input. --json "
+    "Tensor files are .safetensors, .npy, .npz and .gguf; FILE:TENSOR names one tensor, and - is standard input. "
+    "--json "
     "gives every digit. A number that overflows is a result; a request that cannot be met ends with status 2 and one "
     "line that says what would be right. What is written appears whole or not at all.";
 
@@ -76,8 +79,8 @@ std::string sentence(std::string_view text) {
 std::string head(const std::string& page, std::string_view summary) {
   std::string title = page;
   for (char& c : title) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return ".TH " + roff(title) + " 1 \"\" \"narrow " + roff(narrow::version) + "\" \"narrow\"\n.nh\n.ad l\n.SH NAME\n" + roff(page) +
-         " \\- " + roff(summary) + "\n";
+  return ".TH " + roff(title) + " 1 \"\" \"narrow " + roff(narrow::version) + "\" \"narrow\"\n.nh\n.ad l\n.SH NAME\n" +
+         roff(page) + " \\- " + roff(summary) + "\n";
 }
 
 std::string option_item(const Argument& a) {
@@ -91,8 +94,10 @@ std::string option_item(const Argument& a) {
 std::string examples(std::string_view text) { return ".SH EXAMPLES\n.nf\n" + roff(text) + "\n.fi\n"; }
 
 std::string tail(const std::string& see) {
-  return ".SH EXIT STATUS\n0 done, 1 a check ran and failed, 2 a request that cannot be met; one line on standard error "
-         "says why.\n.SH SEE ALSO\n" + see;
+  return ".SH EXIT STATUS\n0 done, 1 a check ran and failed, 2 a request that cannot be met; one line on standard "
+         "error "
+         "says why.\n.SH SEE ALSO\n" +
+         see;
 }
 
 std::string page_of(const Definition& d) {
@@ -101,8 +106,7 @@ std::string page_of(const Definition& d) {
   const Argument* values = d.positional();
   out += ".SH SYNOPSIS\n\\fBnarrow " + roff(name) + "\\fR [\\fIoptions\\fR]" +
          (values != nullptr ? " [\\fI" + roff(values->flags) + "\\fR ...]" : "") + "\n";
-  out += ".SH DESCRIPTION\n" + roff(sentence(d.command->summary)) + "\n";
-  if (*d.command->about != 0) out += ".PP\n" + paragraphs(d.command->about);
+  out += ".SH DESCRIPTION\n" + paragraphs(*d.command->about != 0 ? d.command->about : sentence(d.command->summary));
   out += ".SH OPTIONS\n";
   if (values != nullptr) out += ".TP\n\\fI" + roff(values->flags) + "\\fR\n" + roff(values->help) + "\n";
   for (const Argument& a : d.arguments)
@@ -142,7 +146,8 @@ int run(const Options& options) {
     std::vector<std::string_view> known;
     for (const Definition& d : all) known.emplace_back(d.command->name);
     if (std::ranges::count(known, name) == 0)
-      throw narrow::Error("manual: there is no command " + narrow::quote(name) + "; " + narrow::hint(name, known) + "see narrow --help");
+      throw narrow::Error("manual: there is no command " + narrow::quote(name) + "; " + narrow::hint(name, known) +
+                          "see narrow --help");
   }
   if (!options.folder) {
     for (const ReadyFile& page : pages) print(page.content);
@@ -161,17 +166,20 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.values("COMMAND", options->names, "the pages of these commands (default: that of the program, with -o all)");
-  arguments.option("-o,--output", options->folder, "DIR", "a folder for narrow.1, narrow-cast.1, ... (default: standard output)");
+  arguments.values("COMMAND", options->names,
+                   "the pages of these commands (default: that of the program, with -o all)");
+  arguments.option("-o,--output", options->folder, "DIR",
+                   "a folder for narrow.1, narrow-cast.1, ... (default: standard output)");
   arguments.flag("--json", options->json, "with -o: print JSON: the files");
   return [options] { return run(*options); };
 }
 
 }  // namespace of_manual
 
-const Command manual_command{
-    "manual", "the pages of the manual, as man reads them", "narrow manual validate | man -l -", of_manual::declare,
-    "An installed program has them in place: man narrow, man narrow-validate. They are made of what each command declares "
-    "of itself, as --help is."};
+const Command manual_command{"manual", "the pages of the manual, as man reads them",
+                             "narrow manual validate | man -l -", of_manual::declare,
+                             "An installed program has them in place: man narrow, man narrow-validate. They are made "
+                             "of what each command declares "
+                             "of itself, as --help is."};
 
 }  // namespace app

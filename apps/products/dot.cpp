@@ -298,7 +298,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_dot
 
-const Command dot_command{"dot", "one dot product as a tensor core computes it, every step shown",
-                          "narrow dot --model hopper.mma.f32.f16.f16.k16 --a 1,-1,2^-12 --b 1,1,2^-13", of_dot::declare};
+const Command dot_command{
+    "dot", "one dot product as a tensor core computes it, every step shown",
+    "narrow dot --model hopper.mma.f32.f16.f16.k16 --a 1,-1,2^-12 --b 1,1,2^-13", of_dot::declare,
+    "Shows which products meet, how they are aligned to the largest exponent, which bits are cut, how the sum "
+    "is rounded, and how far the result is from the exact one. Values are rounded to the operands' formats "
+    "first, and a note says so where that changes them."};
 
 }  // namespace app

@@ -238,6 +238,10 @@ void multiply(const GemmFlags& flags, Multiplied& m) {
 
 const Command gemm_command{
     "gemm", "a matrix product as a tensor core computes it, and its error",
-    "narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy --reference", of_gemm::declare};
+    "narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy --reference",
+    of_gemm::declare,
+    "D = alpha * (A B) + beta * C with the bits of a GPU's kernel: --model is the instruction, --plan the "
+    "order in which partial sums meet (one chain, split K, stream K, promotion to FP32 every so many). "
+    "--reference adds the exact product and the errors against it."};
 
 }  // namespace app

@@ -175,7 +175,12 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_gpu
 
-const Command gpu_command{"gpu", "the emulator against the GPU's own instructions (CUDA builds)",
-                          "narrow gpu check --section 1,2", of_gpu::declare};
+const Command gpu_command{
+    "gpu", "the emulator against the GPU's own instructions (CUDA builds)", "narrow gpu check --section 1,2",
+    of_gpu::declare,
+    "check compares conversions, arithmetic, tensor cores, products and special functions of the GPU with the "
+    "emulator, all inputs where that is possible; check --share makes the file that data/contributed asks for. "
+    "record writes the recordings that tests replay without a GPU, plan foretells what cuBLASLt will do, "
+    "replay reads a recording again. check --list, plan --cublas and replay need no GPU."};
 
 }  // namespace app

@@ -145,7 +145,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_models
 
-const Command models_command{"models", "the tensor-core models: parameters, source and evidence; one of them explained",
-                             "narrow models hopper.wgmma.f32.e4m3.e4m3", of_models::declare};
+const Command models_command{
+    "models", "the tensor-core models: parameters, source and evidence; one of them explained",
+    "narrow models hopper.wgmma.f32.e4m3.e4m3", of_models::declare,
+    "A tensor core is a row of numbers: how many products meet in one step, how many bits are kept below the "
+    "largest exponent, how the sum is rounded. Each row says what it stands on: measured here on the GPU, "
+    "replayed from recordings of others, published, assumed by analogy, or by definition for sums in software."};
 
 }  // namespace app

@@ -405,8 +405,14 @@ Action declare(Arguments& arguments) {
 
 Validated validate_product(const ValidateFlags& flags) { return of_validate::run(flags); }
 
-const Command validate_command{"validate",
-                               "which models and plans produced a matrix product, bit for bit; else where it differs",
-                               "narrow validate --a a.npy --b b.npy --d d.npy", of_validate::declare};
+const Command validate_command{
+    "validate", "which models and plans produced a matrix product, bit for bit; else where it differs",
+    "narrow validate --a a.npy --b b.npy --d d.npy", of_validate::declare,
+    "Tries the models and plans that fit A, B and the GPU until one gives every bit of D, and names it; where "
+    "several do, it says which test would tell them apart (--test writes it). Where none does, it says how far "
+    "the nearest is, where the first difference lies, and what would explain it: flushed subnormals, operands "
+    "in another format, a transposed matrix, an epilogue. Exit 0: a plan gives every bit; 1: none does.\n\n"
+    "A third dimension in front is a batch. --scale-a and --scale-b are those of FP8 products, per tensor, row "
+    "or block."};
 
 }  // namespace app

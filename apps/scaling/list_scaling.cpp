@@ -130,8 +130,10 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_list_scaling
 
-const Command list_scaling_command{"list-scaling",
-                                   "loss scalers, FP8 recipes and block formats with their rules and sources",
-                                   "narrow list-scaling", of_list_scaling::declare};
+const Command list_scaling_command{
+    "list-scaling", "loss scalers, FP8 recipes and block formats with their rules and sources", "narrow list-scaling",
+    of_list_scaling::declare,
+    "The names that scale-trace, train, cast, stats and quantize take, with parameters, defaults and where "
+    "each rule comes from."};
 
 }  // namespace app

@@ -288,8 +288,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_scale_trace
 
-const Command scale_trace_command{"scale-trace", "loss scales over the steps of a run, several frameworks side by side",
-                                  "narrow scale-trace --events log.json --policy torch,megatron,deepspeed --init 2^24",
-                                  of_scale_trace::declare};
+const Command scale_trace_command{
+    "scale-trace", "loss scales over the steps of a run, several frameworks side by side",
+    "narrow scale-trace --events log.json --policy torch,megatron,deepspeed --init 2^24", of_scale_trace::declare,
+    "A log says at which steps gradients overflowed (found_inf), or how large they were; from that each "
+    "framework's scaler is run again, beside what was recorded. Logs of PyTorch, Megatron, DeepSpeed and "
+    "folders of narrow.torch.watch are read as they are. Where the log cannot tell, a line says so."};
 
 }  // namespace app

@@ -480,8 +480,12 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_cast
 
-const Command cast_command{"cast", "a tensor file to codes of a format, or to rounded values",
-                           "narrow cast model.safetensors model-e4m3.safetensors --to e4m3 --overflow saturate",
-                           of_cast::declare};
+const Command cast_command{
+    "cast", "a tensor file to codes of a format, or to rounded values",
+    "narrow cast model.safetensors model-e4m3.safetensors --to e4m3 --overflow saturate", of_cast::declare,
+    "Codes go into the type of the file that fits (F16, BF16, F8_E4M3, U8, ...); --values writes rounded "
+    "values as F32. A block format gives codes (NAME), scales (NAME.scale) and for NVFP4 a factor "
+    "(NAME.scale2); every command reads them as the one tensor that they are, and --to fp32 decodes it. Values "
+    "are rounded to nearest even unless --rounding says otherwise. Memory stays bounded for any size of file."};
 
 }  // namespace app

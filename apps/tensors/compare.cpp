@@ -421,6 +421,9 @@ Action declare(Arguments& arguments) {
 
 const Command compare_command{
     "compare", "bit equality, ulp distances, tolerances, first and worst differences of two tensors or files",
-    "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", of_compare::declare};
+    "narrow compare expected.safetensors kernel.safetensors --max-ulp 1", of_compare::declare,
+    "Without a tolerance every bit must be equal, signs of zeros and payloads of NaN included. --format "
+    "compares as codes of a format, F32 against BF16 for example, and so measures distances in its ulps. The "
+    "exit status is 1 where they differ beyond what is allowed."};
 
 }  // namespace app

@@ -389,8 +389,11 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_histogram
 
-const Command histogram_command{"histogram",
-                                "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
-                                "narrow histogram grads.safetensors --tensors attn -o binades.svg", of_histogram::declare};
+const Command histogram_command{
+    "histogram", "binades of tensors over the ranges of formats: a picture, CSV, or bars in text",
+    "narrow histogram grads.safetensors --tensors attn -o binades.svg", of_histogram::declare,
+    "The magnitude of a value falls into a binade, [2^k, 2^(k+1)). The bars are drawn over the ranges of "
+    "formats, in a panel each, coloured by what becomes of the values: zero, subnormal, normal, overflow. What "
+    "any format loses at any power-of-two scale can be read off."};
 
 }  // namespace app

@@ -185,6 +185,9 @@ Action declare(Arguments& arguments) {
 
 const Command inspect_command{
     "inspect", "what is in a tensor file, and what is wrong with it (exit 1 when a tensor cannot be read)",
-    "narrow inspect model.safetensors", of_inspect::declare};
+    "narrow inspect model.safetensors", of_inspect::declare,
+    "Every number in a header is checked against the file before it is used. Codes, scales and factors of a "
+    "quantised checkpoint are one tensor; layout, block and bits a weight are named. One unreadable tensor "
+    "leaves the others, and makes the exit status 1."};
 
 }  // namespace app

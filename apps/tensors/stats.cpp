@@ -507,8 +507,14 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_stats
 
-const Command stats_command{"stats", "what formats do to tensors: underflow, subnormal, overflow, SQNR, MSE, amax",
-                            "narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2 --fail-if 'underflow > 1%'",
-                            of_stats::declare};
+const Command stats_command{
+    "stats", "what formats do to tensors: underflow, subnormal, overflow, SQNR, MSE, amax",
+    "narrow stats grads.safetensors --formats fp16,bf16,e4m3,e5m2 --fail-if 'underflow > 1%'", of_stats::declare,
+    "For every tensor and format: how many values become zero (underflow), lose bits as subnormals, overflow, "
+    "and what the rounding costs (SQNR, MSE). SQNR and MSE are undefined (-, null) once a finite value "
+    "overflowed. --scale multiplies first, as a loss scale does: auto finds the power of two that loses the "
+    "fewest values to zero among those at which nothing overflows, best-sqnr the one with the largest SQNR.\n\n"
+    "--fail-if is a gate for CI: exit 1 names tensor, format and step; an undefined figure fails it. Over a "
+    "folder of dumps by step, or one that narrow.torch.watch wrote, the trend of each tensor is shown."};
 
 }  // namespace app

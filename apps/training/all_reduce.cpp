@@ -237,7 +237,7 @@ Action declare(Arguments& arguments) {
   arguments.values("FILE", o->files,
                    "one for each rank: a file with one tensor, or FILE:TENSOR; none: numbers are drawn");
   arguments.option("--algorithm", o->algorithm, "NAME",
-                   "ring, tree, recursive-doubling, fp32-once, linear, or all of them (default ring)");
+                   "ring, tree, recursive-doubling, fp32-once, linear or all (default ring)");
   arguments.option("--format", o->format, "FORMAT", "what is sent: bf16, e5m2, mxfp8_e5m2, ... (default bf16)");
   arguments.option("--ranks", o->ranks, "N", "without files: ranks (default 8)");
   arguments.option("--elements", o->elements, "N", "without files: normal numbers a rank (default 65536)");
@@ -254,8 +254,10 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_all_reduce
 
-const Command all_reduce_command{"all-reduce",
-                                 "the sum over ranks in the order and format of a cluster, against the exact one",
-                                 "narrow all-reduce --algorithm all --format bf16 --ranks 64", of_all_reduce::declare};
+const Command all_reduce_command{
+    "all-reduce", "the sum over ranks in the order and format of a cluster, against the exact one",
+    "narrow all-reduce --algorithm all --format bf16 --ranks 64", of_all_reduce::declare,
+    "What is sent is rounded to the format at every hop, in the order of the algorithm: a ring's chunks, a "
+    "tree's pairs. Without files the numbers are normal; with files each is the gradient of a rank."};
 
 }  // namespace app

@@ -303,13 +303,14 @@ Action declare(Arguments& arguments) {
   arguments.option("--recipe", o->recipes, "LIST",
                    "names of train --list-recipes and .json files, with commas (default fp32,bf16-amp,fp8-current,"
                    "bf16-pure-kahan,bf16-pure)");
-  arguments.option("--optimiser", o->optimiser, "NAME", "adamw or sgd, with momentum (default adamw)");
+  arguments.option("--optimiser", o->optimiser, "NAME", "with momentum: adamw or sgd (default adamw)");
   arguments.option("--gradients", o->gradients, "FORMAT", "format of the gradients (default: the recipe's)");
   arguments.option("--devices", o->devices, "N", "devices that train on data of their own (default 1)");
   arguments.option("--zero", o->zero, "STAGE",
                    "what they share: 0 nothing, 1 optimiser, 2 gradients too, 3 parameters too (default: all four)");
-  arguments.option("--sharding", o->sharding, "NAME",
-                   "the same as FSDP names it: no_shard 0, shard_grad_op 2, full_shard 3, hybrid_shard 3 in groups");
+  arguments.option(
+      "--sharding", o->sharding, "NAME",
+      "the same as FSDP names it (0, 2, 3, and 3 in groups): no_shard, shard_grad_op, full_shard, hybrid_shard");
   arguments.option("--group", o->group, "N", "devices that share one copy of the states (default: all)");
   arguments.option("--device-memory", o->memory, "SIZE", "does it fit? 80GB, 141GB, 24GiB");
   arguments.option("--layers", o->layers, "N", "the shape of a transformer, for its activations: layers");
@@ -320,7 +321,8 @@ Action declare(Arguments& arguments) {
   arguments.option("--vocabulary", o->vocabulary, "N", "tokens of the vocabulary (default 32000)");
   arguments.option("--batch", o->batch, "N", "sequences of the micro-batch of a device (default 1)");
   arguments.option("--tokens", o->tokens, "N", "the same in tokens");
-  arguments.option("--attention", o->attention, "KERNEL", "fused keeps no softmax, plain does (default fused)");
+  arguments.option("--attention", o->attention, "KERNEL",
+                   "without the softmax in memory, or with it: fused or plain (default fused)");
   arguments.option("--recompute", o->recompute, "WHAT", "none, selective (the softmax) or full (default none)");
   arguments.flag("--json", o->json, "print JSON");
   return [o] { return run(*o); };
@@ -330,6 +332,8 @@ Action declare(Arguments& arguments) {
 
 const Command memory_command{
     "memory", "bytes of parameters, gradients, optimiser and activations, sharded or not",
-    "narrow memory --layers 32 --width 4096 --recipe bf16-amp --devices 8 --device-memory 80GB", of_memory::declare};
+    "narrow memory --layers 32 --width 4096 --recipe bf16-amp --devices 8 --device-memory 80GB", of_memory::declare,
+    "Bytes follow from the recipe (master copies, moments, scales) and from the shape; what an allocator or a "
+    "framework adds is not in them. ZeRO stages and FSDP's names are understood."};
 
 }  // namespace app

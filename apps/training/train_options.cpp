@@ -186,13 +186,14 @@ void TrainOptions::declare(Arguments& arguments) {
   arguments.option("--lr", rate, "X", "learning rate");
   arguments.option("--clip", clip, "X", "largest norm of the gradients, 0 for any");
   arguments.option("--clip-order", clip_order, "ORDER",
-                   "after-unscale, or before-unscale: the norm of the scaled gradients (default after-unscale)");
+                   "the norm is that of the gradients, or of the scaled ones: after-unscale or before-unscale (default "
+                   "after-unscale)");
   arguments.option("--schedule", schedule, "KIND",
-                   "of the learning rate after the warmup: constant, linear or cosine, down to 0 over --steps (default "
+                   "of the learning rate after the warmup, down to 0 over --steps: constant, linear or cosine (default "
                    "constant)");
   arguments.option("--warmup", warmup, "N", "the learning rate rises over the first N (default 0)");
   arguments.option("--schedule-counts", schedule_counts, "WHAT",
-                   "steps: those that were taken; calls: also those that the loss scaler skipped (default steps)");
+                   "those that were taken, or also those that the loss scaler skipped: steps or calls (default steps)");
   arguments.option("--loss-scaler", loss_scaler, "POLICY",
                    "of list-scaling, as NAME or NAME:PARAMETER=VALUE, instead of that of the recipes");
   arguments.option("--layers", layers, "N", "lm, fashion-vit: blocks");
@@ -208,7 +209,7 @@ void TrainOptions::declare(Arguments& arguments) {
                    "every N steps: counts and exponents of all tensors, into DIR and the columns of the CSV");
   arguments.option("--dump", dump, "STEP", "parameters, gradients and moments after this step, as safetensors in DIR");
   arguments.option("--micro-batches", micro_batches, "N", "gradients are summed over N parts of a batch");
-  arguments.option("--accumulate", accumulate, "HOW", "mean or sum of their gradients (default mean)");
+  arguments.option("--accumulate", accumulate, "HOW", "what becomes of their gradients: mean or sum (default mean)");
   arguments.option(
       "--ranks", ranks, "N",
       "ranks that share a batch and reduce their gradients: simulated, or those of narrow-mpi where it has as many");

@@ -325,7 +325,7 @@ TEST_CASE("analysis: the findings about bf16-amp hold at seed 2") {
 TEST_CASE("analysis: no loss scale ends higher at seed 2 as well") {
   const std::vector<RecordedRun> runs = recorded_runs();
   const SeedSpread seeds = spread_of_seeds(runs);
-  CHECK(seeds.recipes == std::vector<std::string>{"bf16-amp", "fp16-amp"});
+  CHECK(seeds.recipes == std::vector<std::string>{"bf16-amp", "fp16-amp", "fp8-current"});
   const auto named = [&](const std::string& name) -> const RecordedRun& {
     const RecordedRun* r = find_run(runs, name);
     REQUIRE(r != nullptr);
@@ -337,6 +337,7 @@ TEST_CASE("analysis: no loss scale ends higher at seed 2 as well") {
     CHECK(bare.final_loss() > 16);
     CHECK(scaled.skipped() == 0);
     CHECK(compare(scaled, named("bf16-amp" + seed), seeds).verdict != Difference::above);
+    CHECK(compare(named("fp8-current" + seed), named("bf16-amp" + seed), seeds).verdict != Difference::above);
   }
 }
 
@@ -345,12 +346,17 @@ TEST_CASE("analysis: remedies of attention are weighed against the run without t
   const Outcome o = test::run_experiment("large_run");
   const std::string& text = answer(o, "What keeps");
   CHECK(has(text, "In bf16-amp-rate0.006 scores reach 3248 and the loss ends at 5.58, with qk_norm they reach 7.67 "));
-  CHECK(has(text, "and the loss ends at 4.58 (loss below) and with small_q they reach 217 "));
-  CHECK(has(text, "and the loss ends at 4.61 (loss below)."));
-  CHECK(has(
-      answer(o, "Which layers"),
-      "Moved to the narrow format: fp8-current-softmax (above); not recorded: norms, the residual sum and logits."));
-  CHECK(verdict_of(table_of(o, "changes"), "softmax in FP8 too") == "above");
+  CHECK(has(text, "and the loss ends at 4.58 (loss below), with small_q they reach 217 "));
+  CHECK(has(text, "and the loss ends at 4.61 (loss below) and with soft_cap they were not watched "));
+  CHECK(has(text, "and the loss ends at 4.82 (loss below)."));
+  CHECK(has(answer(o, "Which layers"),
+            "Moved to the narrow format: fp8-current-softmax (above: 4.60 for 4.18), fp8-current-norm (above: 6.09 for "
+            "4.18), fp8-current-residual (above: 7.13 for 4.18) and fp8-current-logits (above: 37.00 for 4.18)."));
+  for (const char* part : {"softmax", "norms", "residual sum", "logits"})
+    CHECK(verdict_of(table_of(o, "changes"), std::string(part) + " in FP8 too") == "above");
+  const std::string rounded = "The losses of fp8-current-logits have 4 bits: they were rounded as well";
+  CHECK(std::ranges::count_if(o.notes, [&](const std::string& n) { return n.starts_with(rounded); }) == 1);
+  CHECK(std::ranges::count_if(o.notes, [](const std::string& n) { return n.starts_with("The losses of "); }) == 1);
   CHECK(verdict_of(table_of(o, "changes"), "INT8 products") == "above");
   CHECK(verdict_of(table_of(o, "changes"), "scales of the steps before") == "within the seeds");
   const Runs alone;  // without such runs nobody asks

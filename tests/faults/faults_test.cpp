@@ -178,6 +178,8 @@ const std::vector<Case> cases = {
     {{"train", "--task", "digits", "--recipe", "@IN/recipe.json", "--steps", "2", "-o", "@OUT/run"}, 0, false},
     {{"all-reduce", "@IN/x.npy", "@IN/x.npy", "--algorithm", "tree", "-o", "@OUT/r.npy"}, 0, true, {"r.npy"}},
     {{"memory", "--layers", "2", "--width", "64"}},
+    {{"manual", "validate"}},
+    {{"complete", "--", "narrow", "stats", "@IN/x.safetensors", "--tensors", ""}},
     {{"bench", "--quick", "--kernel", "files", "--size", "1", "--repeat", "1", "--dir", "@OUT"}, 0, false},
     {{"list"}},
     {{"run", "gradient_underflow", "gradients=@IN/x.safetensors", "--fast", "-o", "@OUT/run"}},

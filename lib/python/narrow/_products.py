@@ -319,5 +319,5 @@ def explain(a, b, d, c=None, **options) -> str:
                 f"with {v.equal_count} of {v.total} outputs equal.{why}")  # fmt: skip
     others = len({(m.model, m.plan) for m in v.candidates}) - 1
     return f"{named}, every bit" + (
-        f"; {others} other models and plans give the same bits on this data" if others else ""
+        f"; {others} other models and plans give the same bits on this data" if others > 1 else "; another gives the same bits on this data" if others else ""
     )
