@@ -58,6 +58,9 @@ if [ "$all" = yes ]; then
   rm -rf build/wheels
   build/venv/bin/python -m pip wheel --quiet --no-build-isolation --no-deps -w build/wheels -C build-dir="build/$preset" \
     -C cmake.define.NARROW_TESTS=ON -C cmake.define.NARROW_NOTEBOOKS=ON .
+  # It links what every Linux of this age has; the tag of a wheel that links more is "linux_...".
+  build/venv/bin/python -m auditwheel show build/wheels/*.whl 2>&1 | tr '\n' ' ' >build/wheels/audit.txt
+  grep -o 'platform tag: "manylinux_[a-z0-9_]*"' build/wheels/audit.txt || { cat build/wheels/audit.txt; exit 1; }
   build/venv/bin/python -m pip install --quiet --force-reinstall --no-deps build/wheels/*.whl
   (cd build && venv/bin/python -m pytest -q --rootdir .. --ignore ../tests/python/test_torch_trainer.py ../tests/python)
   say "Python: with numpy 1.26"

@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrow
+from optional import optional
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
-torch = pytest.importorskip("torch")
+ml_dtypes, torch = optional("ml_dtypes"), optional("torch")
 
 ALL_FLOATS_16 = np.arange(1 << 16, dtype=np.uint32) << 16  # the floats of bf16: every exponent, seven bits of mantissa
-# E4M3 saturates since core PR 178817: not yet in 2.11, in 2.13.
-TORCH = "torch-2.13" if tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (2, 13) else "torch"
 ML_DTYPES = {
     "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e4m3fnuz": "e4m3fnuz",
     "float8_e5m2fnuz": "e5m2fnuz", "float8_e4m3b11fnuz": "e4m3b11fnuz", "float8_e4m3": "e4m3ieee", "float8_e3m4": "e3m4",
@@ -108,16 +106,18 @@ def test_gfloat_decodes_p3109_the_same():
                     assert np.array_equal(got, wanted, equal_nan=True), info.name
 
 
-@pytest.mark.parametrize("dtype,name", [(torch.float16, "fp16"), (torch.bfloat16, "bf16"), (torch.float8_e4m3fn, "e4m3"),
-                                        (torch.float8_e5m2, "e5m2"), (torch.float8_e4m3fnuz, "e4m3fnuz"),
-                                        (torch.float8_e5m2fnuz, "e5m2fnuz")])  # fmt: skip
+@pytest.mark.parametrize("dtype,name", [("float16", "fp16"), ("bfloat16", "bf16"), ("float8_e4m3fn", "e4m3"), ("float8_e5m2", "e5m2"),
+                                        ("float8_e4m3fnuz", "e4m3fnuz"), ("float8_e5m2fnuz", "e5m2fnuz")])  # fmt: skip
 def test_torch_casts_on_the_cpu(dtype, name, spread):
+    dtype = getattr(torch, dtype)
+    # E4M3 saturates since core PR 178817: not yet in 2.11, in 2.13.
+    cast = "torch-2.13" if tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (2, 13) else "torch"
     x = torch.from_numpy(np.concatenate([ALL_FLOATS_16.view(np.float32), spread(1 << 18)]))
     if dtype.itemsize == 2:  # a CPU keeps the payload of a NaN, CUDA, which the cast follows, does not
         x = x[~torch.isnan(x)]
     word = torch.int16 if dtype.itemsize == 2 else torch.uint8
     wanted = x.to(dtype).view(word).numpy()
-    found = narrow.encode(x, name, cast=TORCH)
+    found = narrow.encode(x, name, cast=cast)
     assert isinstance(found, torch.Tensor)
     assert np.array_equal(found.numpy().view(wanted.dtype), wanted)
 
@@ -368,6 +368,7 @@ def test_formats(program):
 
 def test_dtypes_by_their_names():
     codes = np.arange(256, dtype=np.uint8)
-    assert narrow.decode(codes, "e4m3", dtype="bfloat16").dtype == ml_dtypes.bfloat16
+    wanted = ml_dtypes.bfloat16
+    assert narrow.decode(codes, "e4m3", dtype="bfloat16").dtype == wanted
     with pytest.raises(ValueError, match="does not hold every value"):
         narrow.decode(codes, "e4m3", dtype="float8_e5m2")

@@ -8,8 +8,9 @@ import pytest
 
 import narrow
 from narrow import testing
+from optional import optional
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 
 
 def normal(shape, seed=0, dtype=np.float16):

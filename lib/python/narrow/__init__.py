@@ -28,7 +28,7 @@ from ._records import Record, Records
 from ._tensors import Tensor, Tensors, load, save
 from . import testing  # noqa: E402
 
-__version__ = _narrow.version()
+__version__ = _narrow.version().replace("-", "")  # as Python writes it: 1.0.0rc1
 __all__ = [
     "Format", "Histogram", "Quantized", "Record", "Records", "Scaler", "Tensor", "Tensors", "Validation", "decode", "dot",
     "encode", "explain", "format", "formats", "histogram", "load", "matmul", "models", "quantize", "round", "save",

@@ -206,6 +206,17 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else np.dtype(dtype).name
 
 
+def _numpy_dtype(name: str) -> np.dtype:
+    """numpy's own, or the one that ml_dtypes adds to them; narrow itself does without that package."""
+    if name == "float16":
+        return np.dtype(np.float16)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ImportError(f"numpy has no {name}: install ml_dtypes, or take the codes") from None
+    return np.dtype(getattr(ml_dtypes, name))
+
+
 def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
     """A result as the library of the argument; dtype names what codes stand for ("bfloat16")."""
     if ":" in library:
@@ -220,9 +231,7 @@ def wrap(array: np.ndarray, library: str, dtype: str = "") -> Any:
             return torch.from_numpy(signed).view(getattr(torch, dtype))
         return torch.from_numpy(array)
     if dtype and dtype != array.dtype.name and array.dtype.kind == "u":
-        import ml_dtypes
-
-        array = array.view(np.dtype(getattr(ml_dtypes, dtype)) if dtype != "float16" else np.float16)
+        array = array.view(_numpy_dtype(dtype))
     if library in ("scalar", "numpy scalar"):
         return array.item() if library == "scalar" else array[()]
     return array

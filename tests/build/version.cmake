@@ -1,0 +1,11 @@
+# The version is the same wherever people read it. Usage: cmake -D ROOT=<source folder> -D VERSION=<of the build> -P version.cmake
+cmake_minimum_required(VERSION 3.25)
+file(READ ${ROOT}/CITATION.cff citation)
+file(READ ${ROOT}/CHANGELOG.md changelog)
+foreach(pair "citation;\nversion: ${VERSION}\n" "changelog;\n## [${VERSION}] - ")
+  list(POP_FRONT pair file)
+  string(FIND "${${file}}" "${pair}" place)
+  if(place EQUAL -1)
+    message(SEND_ERROR "${file}: no line '${pair}'")
+  endif()
+endforeach()
