@@ -29,13 +29,14 @@ set(may_umbrella ${all_but_cuda_and_plot} umbrella)  # lib/narrow/*.hpp
 set(may_analysis ${all_but_cuda_and_plot} umbrella)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot golden cuda lesson)
 
-# Rooms of the program: everybody sees cli, topics see options, and experiments alone those of analysis/.
-set(rooms cli options formats tensors checkpoint products scaling training experiments bench lessons explorer)
+# Rooms of the program: everybody sees cli, topics see options, and experiments and manual alone those of analysis/.
+set(rooms cli options formats tensors checkpoint products scaling training experiments bench lessons explorer manual)
 foreach(room IN LISTS rooms)
   set(opens_${room} cli options ${room})
 endforeach()
 set(opens_cli cli)
 list(APPEND opens_experiments analysis)
+list(APPEND opens_manual analysis)
 # The Python module stands beside the program: it opens the rooms whose answers it gives.
 set(opens_python cli options tensors products)
 # So does the engine of the explorer's page.

@@ -8,6 +8,12 @@ step("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first --conf
 if(NOT EXISTS ${WORK}/first/bin/narrow)
   message(FATAL_ERROR "no program was installed")
 endif()
+foreach(file man/man1/narrow.1.gz man/man1/narrow-validate.1.gz bash-completion/completions/narrow zsh/site-functions/_narrow
+        fish/vendor_completions.d/narrow.fish)
+  if(NOT EXISTS ${WORK}/first/share/${file})
+    message(FATAL_ERROR "share/${file} was not installed")
+  endif()
+endforeach()
 file(RENAME ${WORK}/first ${WORK}/moved)
 set(program ${WORK}/moved/bin/narrow)
 set(data ${WORK}/moved/share/narrow/data)
