@@ -21,7 +21,8 @@ LABEL org.opencontainers.image.title="narrow" \
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gnuplot-nox man-db zlib1g libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 1000 narrow
+    && useradd --create-home --uid 1000 narrow \
+    && install -d -o narrow -g narrow /work
 COPY --from=build /image/ /
 COPY LICENSE /usr/share/doc/narrow/copyright
 USER 1000
