@@ -98,7 +98,8 @@ constexpr Shell shells[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish",
 int run(const Options& options) {
   if (options.words.size() == 1)
     for (const Shell& shell : shells)
-      if (options.words[0] == shell.name) return print(shell.script), 0;
+      if (options.words[0] == shell.name)
+        return print(options.json ? json_text({{"shell", shell.name}, {"script", shell.script}}) : shell.script), 0;
   if (options.words.size() < 2) {
     const std::string what = options.words.empty() ? "no shell" : narrow::quote(options.words[0]) + " is no shell";
     throw narrow::Error("complete: " + what +

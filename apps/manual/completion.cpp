@@ -116,28 +116,25 @@ std::string as_pattern(const std::string& name) {
   return out;
 }
 
+// Throws Error where there is a file and it cannot be read: shells show nothing of it, and a person who asks is told.
 Candidates tensors_of(const std::string& file, const std::string& head, bool pattern) {
   Candidates all;
-  try {
-    for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
-      add(all, head + (pattern ? as_pattern(t.name) : t.name));
-  } catch (const narrow::Error&) {  // no tensor file: nothing to offer
-  }
+  if (!std::filesystem::exists(file)) return all;
+  for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
+    add(all, head + (pattern ? as_pattern(t.name) : t.name));
   return all;
 }
 
 Candidates tensor_words(const Place& at) {
   std::set<std::string> names;  // dumps of several steps hold the same
   for (const std::string& word : at.values) {
-    try {
-      if (narrow::is_watched_run(word))
-        narrow::WatchedRun(word).for_each_tensor(
-            [&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
-      else
-        for (const std::string& file : expand_folders({word}))
-          for (const Candidate& c : tensors_of(file, "", true)) names.insert(c.word);
-    } catch (const narrow::Error&) {
-    }
+    if (!std::filesystem::exists(word)) continue;
+    if (narrow::is_watched_run(word))
+      narrow::WatchedRun(word).for_each_tensor(
+          [&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
+    else
+      for (const std::string& file : expand_folders({word}))
+        for (const Candidate& c : tensors_of(file, "", true)) names.insert(c.word);
   }
   Candidates all;
   for (const std::string& name : names) add(all, name);

@@ -53,7 +53,7 @@ std::vector<std::vector<std::string>> requests(const test::Folder& folder) {
           {"all-reduce", "--elements", "10", "--algorithm", "all"},
           {"memory", "--layers", "2", "--width", "64", "--devices", "2"},
           {"manual", "-o", folder / "man"},
-          {"complete", "--", "narrow", "stats", "--formats", "e4"},
+          {"complete", "fish"},
           {"quantize", a, folder / "q.safetensors", "--layout", "deepseek", "--to", "fp8_128x128", "--tensors", "."},
           {"dequantize", a, folder / "d.safetensors"},
           {"lint", a},

@@ -57,8 +57,8 @@ TEST_CASE("apps: every command has a page of the manual, with every option of it
     MESSAGE("groff is not installed: what it makes of the pages was not seen");
     return;
   }
-  const Ran formatted =
-      run_program({"/bin/sh", "-c", "for f in '" + (folder / "man") + "'/*.1; do groff -man -ww -Tutf8 -z \"$f\"; done"});
+  const Ran formatted = run_program(
+      {"/bin/sh", "-c", "for f in '" + (folder / "man") + "'/*.1; do groff -man -ww -Tutf8 -z \"$f\"; done"});
   CHECK(formatted.status == 0);
   CHECK(formatted.out + formatted.err == "");
 }
@@ -109,7 +109,8 @@ TEST_CASE("apps: tensors of files are offered, and nothing in their names does a
   CHECK(contains(offered({"compare", hostile + ":a"}), "\n+" + hostile + ":a.b+c\n"));
   CHECK(offered({"stats", folder / "none.safetensors", "--tensors", ""}) == "\n");
   folder.write("broken.safetensors", "no tensor file");
-  CHECK(offered({"stats", folder / "broken.safetensors", "--tensors", ""}) == "\n");
+  check_refused({"complete", "--", "narrow", "stats", folder / "broken.safetensors", "--tensors", ""},
+                {"broken.safetensors"});
 
   const Ran shells = run_program({"/bin/bash", NARROW_ROOT "/tests/apps/completion.sh", NARROW_PROGRAM,
                                   NARROW_ROOT "/data/torch/step300.safetensors", hostile});
