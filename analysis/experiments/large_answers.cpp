@@ -213,12 +213,12 @@ Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking
 }
 
 // Runs whose learning rate lets the scores grow, without a remedy and with each.
-Answer what_tames_scores(const std::vector<RecordedRun>& runs, const Ranking& ranking) {
+Answer what_tames_scores(const std::vector<RecordedRun>& runs, const Ranking& ranking, const Reference& read) {
   std::string text;
   for (const RecordedRun& wild : runs) {
     if (!wild.has_other_rate || wild.remedy != "none") continue;
-    const auto largest = [](const RecordedRun& r) {
-      const Scores scores = scores_in(r.folder);
+    const auto largest = [&](const RecordedRun& r) {
+      const Scores& scores = read.grown.at(r.folder);
       double most = 0;
       for (const auto& [step, score] : scores.largest) most = std::max(most, score);
       return (scores.broke_at >= 0 ? "become Inf or NaN at step " + std::to_string(scores.broke_at)
@@ -246,7 +246,7 @@ std::vector<Answer> answers_of(const std::vector<RecordedRun>& runs, const Recor
                                  which_scale(runs, read)};
   if (reference != nullptr) answers.push_back(which_recipe(ranking)), answers.push_back(what_breaks(ranking));
   answers.push_back(which_layers(runs, ranking, read));
-  if (Answer scores = what_tames_scores(runs, ranking); !scores.text.empty()) answers.push_back(std::move(scores));
+  if (Answer scores = what_tames_scores(runs, ranking, read); !scores.text.empty()) answers.push_back(std::move(scores));
   return answers;
 }
 

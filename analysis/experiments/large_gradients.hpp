@@ -67,6 +67,7 @@ struct Reference {
   GradientsByStep gradients;
   LastStep last;  // every kind of tensor
   Scores scores;
+  std::map<std::string, Scores> grown;  // by folder: of runs at another rate, and of those with a remedy
   std::map<std::pair<std::int64_t, std::string>, ExponentHistogram> wide;  // gradients of activations, not in FP16
 };
 

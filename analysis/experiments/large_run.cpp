@@ -301,7 +301,7 @@ void score_parts(const std::vector<RecordedRun>& runs, const RecordedRun& refere
   };
   add(reference, read.scores);
   for (const RecordedRun& r : runs)
-    if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) add(r, scores_in(r.folder));
+    if (&r != &reference && (r.remedy != "none" || r.has_other_rate)) add(r, read.grown.at(r.folder));
   if (highest == nullptr) return;
   p.marks = {{Along::y, 16.0, "FP16 ends", grey}};
   out.tables.push_back(std::move(t));
@@ -377,7 +377,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const RecordedRun* reference = find_run(runs, folder.empty() ? usual_reference : file_text(folder));
   if (reference == nullptr && !runs.empty()) reference = &runs[0];
   progress.at(0.2);
-  const Reference read = reference == nullptr ? made_reference() : read_reference(reference->folder);
+  Reference read = reference == nullptr ? made_reference() : read_reference(reference->folder);
+  for (const RecordedRun& r : runs)
+    if (r.remedy != "none" || r.has_other_rate) read.grown[r.folder] = scores_in(r.folder);
   const GradientsByStep& g = read.gradients;
   if (g.steps.empty())
     throw Error((reference == nullptr ? "the run" : reference->name) + ": no gradient is finite and not zero");

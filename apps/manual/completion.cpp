@@ -117,9 +117,10 @@ std::string as_pattern(const std::string& name) {
 }
 
 // Throws Error where there is a file and it cannot be read: shells show nothing of it, and a person who asks is told.
+// A pipe is not touched: who presses Tab would wait for it, and take from it.
 Candidates tensors_of(const std::string& file, const std::string& head, bool pattern) {
   Candidates all;
-  if (!std::filesystem::exists(file)) return all;
+  if (!std::filesystem::is_regular_file(file)) return all;
   for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
     add(all, head + (pattern ? as_pattern(t.name) : t.name));
   return all;
@@ -128,11 +129,10 @@ Candidates tensors_of(const std::string& file, const std::string& head, bool pat
 Candidates tensor_words(const Place& at) {
   std::set<std::string> names;  // dumps of several steps hold the same
   for (const std::string& word : at.values) {
-    if (!std::filesystem::exists(word)) continue;
     if (narrow::is_watched_run(word))
       narrow::WatchedRun(word).for_each_tensor(
           [&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
-    else
+    else if (std::filesystem::exists(word))
       for (const std::string& file : expand_folders({word}))
         for (const Candidate& c : tensors_of(file, "", true)) names.insert(c.word);
   }

@@ -1,4 +1,6 @@
 // The pages of the manual and the words that shells complete: every command, option, format and tensor is in them.
+#include <sys/stat.h>
+
 #include "narrow/format/format_table.hpp"
 #include "tensor_files.hpp"
 
@@ -111,6 +113,10 @@ TEST_CASE("apps: tensors of files are offered, and nothing in their names does a
   folder.write("broken.safetensors", "no tensor file");
   check_refused({"complete", "--", "narrow", "stats", folder / "broken.safetensors", "--tensors", ""},
                 {"broken.safetensors"});
+
+  REQUIRE(mkfifo((folder / "pipe.npy").c_str(), 0600) == 0);
+  CHECK(offered({"stats", folder / "pipe.npy", "--tensors", ""}) == "\n");
+  CHECK(contains(offered({"inspect", folder / "pipe.npy:"}), ":files"));
 
   const Ran shells = run_program({"/bin/bash", NARROW_ROOT "/tests/apps/completion.sh", NARROW_PROGRAM,
                                   NARROW_ROOT "/data/torch/step300.safetensors", hostile});

@@ -98,22 +98,27 @@ WatchedCounts counts_of(const Object& in, std::uint64_t count) {
   return c;
 }
 
-void read_binades(const Object& in, WatchedTensor& t) {
-  const bool one = !t.has_signs;
-  const Json &negative = in.list(one ? "binades" : "negative"), &positive = in.list(one ? "binades" : "positive"),
-             &first = in.at("first");
+// Where the binades, of which there are so many, begin.
+int first_binade(const Object& in, std::size_t count) {
   constexpr int low = ExponentHistogram::min_exponent, high = ExponentHistogram::max_exponent;
-  if (negative.size() != positive.size())
-    in.fail("negative has " + std::to_string(negative.size()) + " binades and positive " +
-            std::to_string(positive.size()));
-  if (negative.empty()) return;
-  const auto size = static_cast<std::int64_t>(negative.size());
+  const Json& first = in.at("first");
+  if (count == 0) return 0;
+  const auto size = static_cast<std::int64_t>(count);
   const bool is_integer = first.is_number_integer();
   const double at = is_integer ? first.get<double>() : std::nan("");  // 2^64 - 1 as an integer would be -1
   if (!(at >= low && at <= static_cast<double>(high + 1 - size)))
     in.fail("the " + std::to_string(size) + " binades from " + (is_integer ? first.dump() : "first") +
             " on are not within " + std::to_string(low) + " to " + std::to_string(high) + ", those of FP32");
-  t.first = static_cast<int>(at);
+  return static_cast<int>(at);
+}
+
+void read_binades(const Object& in, WatchedTensor& t) {
+  const bool one = !t.has_signs;
+  const Json &negative = in.list(one ? "binades" : "negative"), &positive = in.list(one ? "binades" : "positive");
+  if (negative.size() != positive.size())
+    in.fail("negative has " + std::to_string(negative.size()) + " binades and positive " +
+            std::to_string(positive.size()));
+  t.first = first_binade(in, negative.size());
   for (std::size_t k = 0; k < negative.size(); ++k)
     t.binades.push_back({one ? 0 : in.integer("negative", negative[k], most_values),
                          in.integer(one ? "binades" : "positive", positive[k], most_values)});
@@ -153,18 +158,13 @@ void check_extremes(const Object& in, WatchedTensor& t) {
   if (nonzero == 0) t.min_nonzero = 0;
 }
 
-WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& formats, const std::string& where) {
-  WatchedTensor t{.step = in.step(), .role = in.text("role"), .name = in.text("name"), .dtype = in.text("dtype")};
+// What is true of every record, once its counts are there.
+void check_tensor(const Object& in, WatchedTensor& t) {
   if (std::find(std::begin(watched_roles), std::end(watched_roles), t.role) == std::end(watched_roles)) {
     std::string list;
     for (const std::string_view role : watched_roles) list += (list.empty() ? "" : ", ") + std::string(role);
-    in.refuse("role", in.at("role"), "one of " + list);
+    in.refuse("role", t.role, "one of " + list);
   }
-  t.count = in.integer("count", most_values);
-  t.has_signs = !in.has("binades");
-  t.zero = in.signs("zero", t.has_signs), t.subnormal = in.signs("subnormal", t.has_signs);
-  t.inf = in.signs("inf", t.has_signs), t.nan = in.signs("nan", t.has_signs);
-  read_binades(in, t);
   std::uint64_t sum = t.zero.total() + t.subnormal.total() + t.inf.total() + t.nan.total();
   for (const SignCounts& c : t.binades) sum += c.total();
   if (sum != t.count) in.fail("its counts add up to " + std::to_string(sum) + ", not to " + std::to_string(t.count));
@@ -173,6 +173,16 @@ WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& form
     t.scale = in.any_number("scale");
     if (!(t.scale >= 0)) in.refuse("scale", in.at("scale"), "0 or more");
   }
+}
+
+WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& formats, const std::string& where) {
+  WatchedTensor t{.step = in.step(), .role = in.text("role"), .name = in.text("name"), .dtype = in.text("dtype")};
+  t.count = in.integer("count", most_values);
+  t.has_signs = !in.has("binades");
+  t.zero = in.signs("zero", t.has_signs), t.subnormal = in.signs("subnormal", t.has_signs);
+  t.inf = in.signs("inf", t.has_signs), t.nan = in.signs("nan", t.has_signs);
+  read_binades(in, t);
+  check_tensor(in, t);
   const Json& rows = in.list("formats");
   if (rows.size() != formats.size())
     in.fail("it has " + std::to_string(rows.size()) + " formats, run.json has " + std::to_string(formats.size()));
@@ -187,50 +197,63 @@ WatchedTensor tensor_of(const Object& in, const std::vector<WatchedFormat>& form
 
 // A step in a line, as recordings are kept: a list for every key, with one entry a tensor. role, name and dtype are
 // those of the line before where they are left out, zero, subnormal, inf and nan are 0 then, count is what counts add
-// up to, scale is null where there is none. Of the binades b_k there is b_k - 2 b_(k-1): where a density is flat, as it
-// is towards zero, a binade holds twice as many values as the one below, and what is left is noise.
+// up to, scale is null where there is none; no formats were counted. Of the binades b_k there is b_k - 2 b_(k-1): where
+// a density is flat, as it is towards zero, a binade holds twice as many values as the one below, and what is left is
+// noise.
 class Packed {
  public:
   template <class Each>
   void for_each_tensor(const Object& line, const std::string& where, const Each& each) {
     const std::uint64_t size = line.integer("tensors", most_tensors);
-    Json columns = line.json();
-    columns.erase("step"), columns.erase("tensors");
-    for (const auto& [key, column] : columns.items())
+    const std::int64_t step = line.step();
+    for (const auto& [key, column] : line.json().items()) {
+      if (key == "step" || key == "tensors") continue;
       if (!column.is_array() || column.size() != size)
         line.refuse(visible(key).c_str(), column, "a list of " + std::to_string(size) + ", one entry a tensor");
-    for (const char* key : {"role", "name", "dtype"}) {
-      if (columns.contains(key)) before_[key] = std::move(columns[key]), columns.erase(key);
-      if (!before_.contains(key) || before_[key].size() != size)
+    }
+    for (auto& [key, words] : words_) {
+      if (line.has(key)) words = line.at(key);
+      if (!words.is_array() || words.size() != size)
         line.fail(std::string("there is no \"") + key + "\", and no line before has " + std::to_string(size));
     }
     for (std::size_t i = 0; i < size; ++i) {
       const std::string at = where + ", tensor " + std::to_string(i + 1);
-      Json tensor = {{"step", line.at("step")}, {"formats", Json::array()}, {"binades", Json::array()}};
-      for (const auto& [key, column] : before_.items()) tensor[key] = column[i];
-      for (const char* key : {"zero", "subnormal", "inf", "nan"}) tensor[key] = 0U;
-      for (auto& [key, column] : columns.items())
-        if (key != "scale" || !column[i].is_null()) tensor[key] = std::move(column[i]);
+      Json tensor = {{"role", words_[0].second[i]}, {"name", words_[1].second[i]}, {"dtype", words_[2].second[i]}};
+      for (const char* key : {"zero", "subnormal", "inf", "nan", "count", "first", "amax", "min_nonzero", "scale"})
+        if (line.has(key) && (key != std::string_view("scale") || !line.at(key)[i].is_null()))
+          tensor[key] = line.at(key)[i];
       const Object in(tensor, at);
-      std::uint64_t count = 0;
-      for (const char* key : {"zero", "subnormal", "inf", "nan"}) count += in.integer(key, most_values);
-      std::int64_t binade = 0;
-      constexpr auto most = static_cast<std::int64_t>(most_values);
-      in.list("binades");
-      for (Json& x : tensor["binades"]) {
-        if (!x.is_number_integer() || x.get<double>() < -2.0 * most || x.get<double>() > most ||
-            (binade = 2 * binade + x.get<std::int64_t>()) < 0 || binade > most)
-          in.refuse("one of binades", x, "such that all are from 0 to " + std::to_string(most));
-        x = static_cast<std::uint64_t>(binade);
-        count += static_cast<std::uint64_t>(binade);
-      }
-      if (!in.has("count")) tensor["count"] = count;
-      each(in, at);
+      WatchedTensor t{.step = step, .role = in.text("role"), .name = in.text("name"), .dtype = in.text("dtype")};
+      t.has_signs = false;
+      const auto counted = [&](const char* key) {
+        return SignCounts{0, in.has(key) ? in.integer(key, most_values) : 0};
+      };
+      t.zero = counted("zero"), t.subnormal = counted("subnormal"), t.inf = counted("inf"), t.nan = counted("nan");
+      t.count = t.zero.total() + t.subnormal.total() + t.inf.total() + t.nan.total();
+      read_differences(in, line.at("binades")[i], t);
+      if (in.has("count")) t.count = in.integer("count", most_values);
+      check_tensor(in, t);
+      each(in, t);
     }
   }
 
  private:
-  Json before_ = Json::object();
+  static void read_differences(const Object& in, const Json& list, WatchedTensor& t) {
+    if (!list.is_array()) in.refuse("binades", list, "a list");
+    t.first = first_binade(in, list.size());
+    t.binades.reserve(list.size());
+    constexpr auto most = static_cast<std::int64_t>(most_values);
+    std::int64_t binade = 0;
+    for (const Json& x : list) {
+      if (!x.is_number_integer() || x.get<double>() < -2.0 * most || x.get<double>() > most ||
+          (binade = 2 * binade + x.get<std::int64_t>()) < 0 || binade > most)
+        in.refuse("one of binades", x, "such that all are from 0 to " + std::to_string(most));
+      t.binades.push_back({0, static_cast<std::uint64_t>(binade)});
+      t.count += static_cast<std::uint64_t>(binade);
+    }
+  }
+
+  std::pair<const char*, Json> words_[3] = {{"role", {}}, {"name", {}}, {"dtype", {}}};
 };
 
 // Every whole line of a file as an object; nothing where the file is not there.
@@ -300,9 +323,7 @@ const WatchedFormat* WatchedRun::find(std::string_view format) const {
 void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each) const {
   std::int64_t step = 0;
   std::map<std::string, std::size_t> seen;  // in this step
-  Packed packed;
-  const auto add = [&](const Object& in, const std::string& where) {
-    WatchedTensor t = tensor_of(in, formats_, where);
+  const auto add = [&](const Object& in, WatchedTensor& t) {
     if (t.step < step)
       in.fail("step " + std::to_string(t.step) + " follows step " + std::to_string(step) + "; steps ascend");
     if (t.step != step) seen.clear();
@@ -311,9 +332,14 @@ void WatchedRun::for_each_tensor(const std::function<void(WatchedTensor&)>& each
     if (seen.size() > most_tensors) in.fail("more than " + std::to_string(most_tensors) + " tensors in one step");
     each(t);
   };
+  Packed packed;
   for_each_object(path("tensors.jsonl"), [&](const Object& in, const std::string& where) {
-    if (in.has("tensors")) packed.for_each_tensor(in, where, add);
-    else add(in, where);
+    if (!in.has("tensors")) {
+      WatchedTensor t = tensor_of(in, formats_, where);
+      return add(in, t);
+    }
+    if (!formats_.empty()) in.fail("run.json has formats, and a line with a whole step has none");
+    packed.for_each_tensor(in, where, add);
   });
 }
 
