@@ -161,6 +161,10 @@ def texts(folder):
     run, step = {"narrow_run": 1, "model": "m", "formats": ["fp16"]}, {"step": 0, "scale": 8.0, "found_inf": False}
     watched_run = [json.dumps(run), 2 * (json.dumps(watched) + "\n") + '{"step"', json.dumps(step) + "\n",
                    '{"step": 0, "loss": "nan"}\n']
+    packed = {"step": 0, "tensors": 2, "role": ["gradient", "score"], "name": ["w", "s"], "dtype": ["fp16", "fp32"], "zero": [1, 0],
+              "scale": [8, None], "first": [-2, 5], "amax": [1.5, None], "min_nonzero": [0.25, None], "binades": [[1, 0, 3], []]}
+    again = {"step": 9, "tensors": 2, "first": [0, 1], "binades": [[3, -6, 2], [0, 1, -1]]}
+    packed_run = ['{"narrow_run": 1, "formats": []}', json.dumps(packed) + "\n" + json.dumps(again) + "\n"]
     lines = lambda fields: "".join(f"# {key} {value}\n" for key, value in fields.items())
     for name, (config, entries) in LAYOUTS.items():
         put(folder, "layout", name, layout(config, entries))
@@ -174,7 +178,7 @@ def texts(folder):
                       "runs": ":b\n" + json.dumps({"runs": [{"name": "a", "rows": []}, {"name": "b", "dtype": "float16",
                                                    "columns": ["step", "amax"], "rows": [[0, 1], [1, None]]}]}),
                       "passes": json.dumps({"steps": [{"step": 0, "scale": 2, "dtype": "float32", "tensors": [tensor]}]})},
-        "watched_run": {"good": "\0".join(watched_run), "gradients": "\0".join(watched_run[:2])},
+        "watched_run": {"good": "\0".join(watched_run), "gradients": "\0".join(watched_run[:2]), "packed": "\0".join(packed_run)},
         "recording": {"golden": lines({**origin, "instruction": "mma.m16n8k16.f16.f16.f16", "seed": 1, "tiles": 2,
                                        "full": 64}) + "C9C1713EC6292ED3 95F3021D1F4835B4\n" + "3C00" * 64 + "\n",
                       "share": lines(share) + "convert cvt a | inputs 65536 0 977C215330A9352E\n"
