@@ -102,8 +102,8 @@ Action declare(Arguments& arguments) {
 const Command dequantize_command{
     "dequantize", "a quantised model as plain numbers", "narrow dequantize model-nvfp4 model-fp32",
     of_dequantize::declare,
-    "The value of a weight is the exact product of code, scale and factor, rounded once to FP32; --to bf16 or "
-    "fp16 rounds that once more. Reads DeepSeek's FP8, compressed-tensors, ModelOpt, gpt-oss, bitsandbytes, "
-    "GGUF, and what narrow cast wrote."};
+    "Reads DeepSeek's FP8, compressed-tensors, ModelOpt, gpt-oss, bitsandbytes and GGUF, whose values are the "
+    "exact product of code, scale and factor, rounded once to FP32; and what narrow cast wrote, code * (scale "
+    "* factor). --to bf16 or fp16 rounds that once more."};
 
 }  // namespace app

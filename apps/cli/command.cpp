@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "narrow/text/text.hpp"
 
 namespace app {
 

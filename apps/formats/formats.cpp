@@ -379,6 +379,6 @@ const Command formats_command{
     "Without a name: all rows of the table. A name is a row, one of its aliases (float8_e4m3fn, half), any "
     "eXmY (IEEE-like), eXmYfn, eXmYfnuz, eXmYf, with a bias as in e4m3b9fn, or binary8p3se of IEEE P3109. "
     "Epsilon is the distance of 1 from the next value, decades is log10(largest / smallest positive value).\n\n"
-    "A block format is described by its elements, its block, and the rule by which scales are chosen."};
+    "Block formats, whose elements share scales, are in narrow list-scaling."};
 
 }  // namespace app

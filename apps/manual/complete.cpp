@@ -6,7 +6,6 @@
 #include "cli/terminal.hpp"
 #include "manual/completion.hpp"
 #include "narrow/text/quote.hpp"
-#include "narrow/text/text.hpp"
 
 namespace app {
 namespace of_complete {
@@ -17,9 +16,10 @@ struct Options {
 };
 
 // The program answers in lines: a word after a plus, what it means after a blank; ":files" before them asks the shell
-// for names of files too (bash quotes by itself then).
-// bash takes a line apart at : and =, and inserts words as they are: the line is read again as a whole, what is before
-// the cursor's part is cut off again, and each word is quoted.
+// for names of files too. bash takes those where there are no words: what it quotes as names of files it expands
+// before, and a word may hold what a stranger's file is made of. bash takes a line apart at : and =, and inserts words
+// as they are: the line is read again as a whole, what is before the cursor's part is cut off again, and each word is
+// quoted.
 constexpr const char* bash_script = R"(# bash completion of narrow
 _narrow() {
   local line="${COMP_LINE:0:COMP_POINT}" part="${COMP_WORDS[COMP_CWORD]}" word before files=
@@ -37,10 +37,10 @@ _narrow() {
     word="${word#+}"
     [[ $word == *= ]] && compopt -o nospace 2>/dev/null
     word="${word#"$before"}"
-    [[ -z $files && $word == *[!A-Za-z0-9_./,:=+@%^-]* ]] && printf -v word %q "$word"
+    [[ $word == *[!A-Za-z0-9_./,:=+@%^-]* ]] && printf -v word %q "$word"
     COMPREPLY+=("$word")
   done < <("$1" complete -- "${words[@]}" 2>/dev/null)
-  if [[ -n $files ]]; then
+  if [[ -n $files && ${#COMPREPLY[@]} -eq 0 ]]; then
     compopt -o filenames 2>/dev/null
     while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$part")
   fi
@@ -59,7 +59,7 @@ _narrow() {
       +*) plain+=("${line#+}"); shown+=("${line#+}") ;;
       ' '*) (( $#shown )) && shown[-1]+="  -- ${line# }" ;;
     esac
-  done < <("$words[1]" complete -- "${(@)words[1,CURRENT]}" 2>/dev/null)
+  done < <("$words[1]" complete -- "${(@Q)words[1,CURRENT]}" 2>/dev/null)
   (( $#open )) && compadd -S '' -a open
   (( $#plain )) && compadd -l -d shown -a plain
   [[ -n $files ]] && { compset -P '*='; _files }
@@ -131,10 +131,10 @@ const Command complete_command{
     "complete",
     "the script by which a shell completes commands, options, formats, models, experiments and tensor names",
     "narrow complete bash", of_complete::declare,
-    "An installed program completes already, where the shell's own completion is on. Else: source <(narrow complete "
-    "bash) in "
+    "An installed program completes already, where the shell looks for what was installed. Else: source <(narrow "
+    "complete bash) in "
     "~/.bashrc, the same with zsh in ~/.zshrc, narrow complete fish | source in fish's config.\n\n"
-    "The script asks the program itself at every key: narrow complete -- narrow stats g.safetensors --tensors gr "
+    "The script asks the program itself at every Tab: narrow complete -- narrow stats g.safetensors --tensors gr "
     "prints "
     "each word after a plus, what it means in the next line after a blank, and :files first where the name of a file "
     "may "

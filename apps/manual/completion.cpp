@@ -1,7 +1,9 @@
 #include "manual/completion.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "analysis/framework/experiment.hpp"
@@ -38,16 +40,25 @@ Candidates command_words(const Place&) {
   return all;
 }
 
-Candidates format_words(const Place&) {
+Candidates no_words(const Place&) { return {}; }
+
+Candidates block_format_words(const Place&) {
   Candidates all;
-  for (const ChosenFormat& f : all_formats()) add(all, f.name, f.source);
   for (const narrow::BlockFormatRow& row : narrow::block_format_table()) add(all, row.name, row.source);
   return all;
 }
 
+Candidates plain_type_words(const Place&) { return {{"fp32"}, {"fp64"}, {"fp16"}, {"bf16"}}; }
+
 Candidates plain_format_words(const Place&) {
   Candidates all;
   for (const ChosenFormat& f : all_formats()) add(all, f.name, f.source);
+  return all;
+}
+
+Candidates format_words(const Place& at) {
+  Candidates all = plain_format_words(at);
+  for (Candidate& c : block_format_words(at)) all.push_back(std::move(c));
   return all;
 }
 
@@ -106,6 +117,12 @@ Candidates setting_words(const Place& at) {
 
 Candidates run_words(const Place& at) { return at.values.empty() ? experiment_words(at) : setting_words(at); }
 
+// A shell hands words over as they were written.
+std::string at_home(const std::string& word) {
+  const char* home = std::getenv("HOME");
+  return word.starts_with("~/") && home != nullptr ? home + word.substr(1) : word;
+}
+
 // What a POSIX regular expression would not take for itself; a dot means one as well.
 std::string as_pattern(const std::string& name) {
   std::string out;
@@ -120,19 +137,35 @@ std::string as_pattern(const std::string& name) {
 // A pipe is not touched: who presses Tab would wait for it, and take from it.
 Candidates tensors_of(const std::string& file, const std::string& head, bool pattern) {
   Candidates all;
-  if (!std::filesystem::is_regular_file(file)) return all;
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return all;
   for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
     add(all, head + (pattern ? as_pattern(t.name) : t.name));
   return all;
 }
 
+// Of the first step, which has the names of all: a run may be long.
+void read_series(const std::string& folder, std::set<std::string>& names) {
+  struct Enough {};
+  constexpr std::size_t most = 10'000;
+  std::optional<std::int64_t> first;
+  try {
+    narrow::WatchedRun(folder).for_each_tensor([&](const narrow::WatchedTensor& t) {
+      if (t.step != first.value_or(t.step) || names.size() >= most) throw Enough{};
+      first = t.step;
+      names.insert(as_pattern(t.series()));
+    });
+  } catch (const Enough&) {
+  }
+}
+
 Candidates tensor_words(const Place& at) {
   std::set<std::string> names;  // dumps of several steps hold the same
   for (const std::string& word : at.values) {
-    if (narrow::is_watched_run(word))
-      narrow::WatchedRun(word).for_each_tensor(
-          [&](const narrow::WatchedTensor& t) { names.insert(as_pattern(t.series())); });
-    else if (std::filesystem::exists(word))
+    std::error_code unknown;
+    if (!std::filesystem::exists(word, unknown)) continue;
+    if (narrow::is_watched_run(word)) read_series(word, names);
+    else
       for (const std::string& file : expand_folders({word}))
         for (const Candidate& c : tensors_of(file, "", true)) names.insert(c.word);
   }
@@ -144,8 +177,9 @@ Candidates tensor_words(const Place& at) {
 // "FILE:" and the tensors in it.
 Candidates file_words(const Place& at) {
   const std::size_t colon = at.text.rfind(':');
-  return colon == std::string::npos ? Candidates{}
-                                    : tensors_of(at.text.substr(0, colon), at.text.substr(0, colon + 1), false);
+  return colon == std::string::npos
+             ? Candidates{}
+             : tensors_of(at_home(at.text.substr(0, colon)), at.text.substr(0, colon + 1), false);
 }
 
 // "what is learned: digits, lm or fashion (default digits)" names them, if all between commas are single words.
@@ -167,13 +201,15 @@ Candidates words_of_help(const Place& at) {
                             word.find_first_of("abcdefghijklmnopqrstuvwxyz", blank) == std::string::npos;)
       word.erase(blank);  // "plan M N K"
     begin = end + 1;
-    if (word == "...") continue;
+    if (word == "...") return {};  // those were examples
     if (word.empty() || word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos)
       return {};
     add(all, word);
   }
   return all.size() < 2 ? Candidates{} : all;
 }
+
+Candidates job_words(const Place& at) { return at.values.empty() ? words_of_help(at) : Candidates{}; }
 
 // Which words a value has: the first row that fits. An empty entry fits all.
 struct Row {
@@ -185,12 +221,18 @@ struct Row {
 constexpr Row rows[] = {
     {"lint", "--format", "", words_of_help},
     {"", "--tensors", "", tensor_words},
+    {"lint", "--ignore", "", no_words},
+    {"formats", "NAME", "", plain_format_words},
+    {"compare", "", "FORMAT", plain_format_words},
+    {"memory", "", "FORMAT", plain_format_words},
+    {"dequantize", "--to", "", plain_type_words},
+    {"quantize", "--to", "", block_format_words},
+    {"gpu", "JOB", "", job_words, false, true},
     {"show", "--formats", "", plain_format_words, true},
     {"show", "", "FORMAT", plain_format_words},
     {"", "--formats", "", format_words, true},
     {"", "", "FORMAT", format_words},
     {"", "", "F", plain_format_words},
-    {"formats", "NAME", "", format_words},
     {"models", "NAME", "", model_words},
     {"dot", "--model", "", model_words},
     {"gemm", "--model", "", model_words},
@@ -208,7 +250,7 @@ constexpr Row rows[] = {
     {"manual", "COMMAND", "", command_words},
     {"bench", "--kernel", "", words_of_help, true},
     {"", "", "FOLDER", file_words, false, true},
-    {"show", "VALUE", "", [](const Place&) { return Candidates{}; }},
+    {"show", "VALUE", "", no_words},
     {"", "FILE", "", file_words, false, true},
     {"", "MODEL", "", file_words, false, true},
     {"", "", "FILE", file_words, false, true},
@@ -275,7 +317,7 @@ Completion complete_words(const std::vector<std::string>& words) {
       given.insert(option);
       if (option->option != nullptr && words[i].find('=') == std::string::npos) open = option;
     } else if (words[i] == "--") only_values = true;
-    else values.push_back(words[i]);
+    else values.push_back(at_home(words[i]));
   }
   if (open != nullptr) return values_of({*found, *open, values, last}, "");
   if (const std::size_t equals = last.find('=');

@@ -37,6 +37,7 @@ struct Variable {
 };
 constexpr Variable variables[] = {
     {"NARROW_DATA", "the folder data with the recordings, where it lies elsewhere; set to nothing: none is looked for"},
+    {"NARROW_EXPLORER", "the folder with the explorer's page, where it lies elsewhere"},
     {"NARROW_SIMD", "the instruction set of the kernels, instead of the best that the CPU has; the bits are the same"},
     {"NARROW_NO_SYNC", "1: files are not waited for until they are on the disk"},
     {"NO_COLOR", "set: no colours on a terminal"},
@@ -118,7 +119,9 @@ std::string page_of(const Definition& d) {
 std::string first_page(const std::vector<Definition>& all) {
   std::string out = head("narrow", program_summary);
   out += ".SH SYNOPSIS\n\\fBnarrow\\fR \\fIcommand\\fR [\\fIoptions\\fR] [\\fIvalues\\fR ...]\n.SH DESCRIPTION\n";
-  out += paragraphs(program_about) + ".SH COMMANDS\n";
+  out += paragraphs(program_about) +
+         ".SH OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nthe commands, with examples; after a "
+         "command its options\n.TP\n\\fB\\-\\-version\\fR\nthe version of narrow\n.SH COMMANDS\n";
   std::string shown, see;
   for (const Definition& d : all) {
     const std::string name = d.command->name;
@@ -150,7 +153,11 @@ int run(const Options& options) {
                           "see narrow --help");
   }
   if (!options.folder) {
-    for (const ReadyFile& page : pages) print(page.content);
+    Json list = Json::array();
+    for (const ReadyFile& page : pages) list.push_back({{"page", page.path}, {"text", page.content}});
+    if (options.json) print(json_text(list));
+    else
+      for (const ReadyFile& page : pages) print(page.content);
     return 0;
   }
   make_folder(*options.folder);
@@ -170,7 +177,7 @@ Action declare(Arguments& arguments) {
                    "the pages of these commands (default: that of the program, with -o all)");
   arguments.option("-o,--output", options->folder, "DIR",
                    "a folder for narrow.1, narrow-cast.1, ... (default: standard output)");
-  arguments.flag("--json", options->json, "with -o: print JSON: the files");
+  arguments.flag("--json", options->json, "print JSON: the pages, with -o their files");
   return [options] { return run(*options); };
 }
 

@@ -515,6 +515,7 @@ const Command stats_command{
     "overflowed. --scale multiplies first, as a loss scale does: auto finds the power of two that loses the "
     "fewest values to zero among those at which nothing overflows, best-sqnr the one with the largest SQNR.\n\n"
     "--fail-if is a gate for CI: exit 1 names tensor, format and step; an undefined figure fails it. Over a "
-    "folder of dumps by step, or one that narrow.torch.watch wrote, the trend of each tensor is shown."};
+    "folder of dumps by step the trend of each tensor is shown; of a folder that narrow.torch.watch wrote the "
+    "last step, and with --tensors every step of those."};
 
 }  // namespace app

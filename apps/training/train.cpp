@@ -469,8 +469,8 @@ const Command train_command{
     "train", "train a small real model under precision recipes, from the same start",
     "narrow train --task digits --recipe fp32,fp16-amp,fp16-amp-noscale --seed 1,2", of_train::declare,
     "Every recipe starts from the same parameters and sees the same batches; its arithmetic is emulated "
-    "operation by operation. Several seeds give a spread. A run that is interrupted (Ctrl-C, SIGTERM) saves a "
-    "checkpoint, and --resume goes on to the same bits. --print-recipe gives a recipe as JSON, to change and "
-    "to pass to --recipe."};
+    "operation by operation. Several seeds give a spread. With -o a run that is interrupted (Ctrl-C, SIGTERM) "
+    "saves a checkpoint, and --resume goes on to the same bits. --print-recipe gives a recipe as JSON, to "
+    "change and to pass to --recipe."};
 
 }  // namespace app

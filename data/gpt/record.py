@@ -173,7 +173,8 @@ def by_step(text):
     for row in rows:
         steps.setdefault(row["step"], []).append(row)
     lines = []
-    for step, tensors in steps.items():
+    most = 2000  # a line has a megabyte at most
+    for step, tensors in ((s, all[i : i + most]) for s, all in steps.items() for i in range(0, len(all), most)):
         line = {"step": step, "tensors": len(tensors)}
         for key in ("role", "name", "dtype"):
             column = [t[key] for t in tensors]

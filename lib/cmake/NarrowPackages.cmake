@@ -56,7 +56,7 @@ string(TIMESTAMP narrow_date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_E
 set(same "(= ${CPACK_PACKAGE_VERSION})")
 narrow_package(program narrow "This package has the program, its manual and shell completion." "" science)
 narrow_package(data narrow-data
-  "This package has recordings of real systems, lessons, and a page for browsers." "" science)
+  "This package has recordings of real systems, lessons, and the explorer's page\nwhere it was built." "" science)
 narrow_package(dev libnarrow-dev
   "This package has the headers and archives of the C++20 library." "zlib1g-dev, libstdc++-12-dev | libstdc++-dev" libdevel)
 set(CPACK_DEBIAN_DATA_PACKAGE_ARCHITECTURE all)

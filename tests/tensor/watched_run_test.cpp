@@ -2,6 +2,7 @@
 #include "narrow/tensor/watched_run.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "archive.hpp"
 #include "make_tensors.hpp"
@@ -162,6 +163,9 @@ TEST_CASE("tensor: a line may hold a whole step, with what follows from the rest
   CHECK(contains(refused("[0, 1, -1]", "[0, 1, -3]"), "line 2, tensor 2: one of binades is -3; it is to be such that"));
   CHECK(contains(refused("[0, 1, -1]", "[0, 1099511627777]"), "one of binades is 1099511627777"));
   CHECK(contains(refused("[0, 1, -1]", "[0, 18446744073709551615]"), "one of binades is 18446744073709551615"));
+  std::string many = "[0, 1099511627776";
+  for (int k = 0; k < 3; ++k) many += ", -1099511627776";
+  CHECK(contains(refused("[0, 1, -1]", many + "]"), "tensor 2: it has more than 1099511627776 values"));
   CHECK(contains(refused("[0, 1, -1]", "[1, 0.5]"), "one of binades is 0.5"));
   CHECK(contains(refused("[0, 1, -1]", "1"), "tensor 2: binades is 1; it is to be a list"));
   CHECK(

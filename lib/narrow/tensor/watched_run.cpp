@@ -167,6 +167,7 @@ void check_tensor(const Object& in, WatchedTensor& t) {
   }
   std::uint64_t sum = t.zero.total() + t.subnormal.total() + t.inf.total() + t.nan.total();
   for (const SignCounts& c : t.binades) sum += c.total();
+  if (t.count > most_values) in.fail("it has more than " + std::to_string(most_values) + " values");
   if (sum != t.count) in.fail("its counts add up to " + std::to_string(sum) + ", not to " + std::to_string(t.count));
   check_extremes(in, t);
   if (in.has("scale")) {
@@ -260,6 +261,8 @@ class Packed {
 template <class Each>
 void for_each_object(const std::string& path, const Each& each) {
   if (!file_exists(path)) return;
+  std::error_code unknown;  // a pipe that nobody writes to would not end
+  if (!std::filesystem::is_regular_file(path, unknown)) throw Error(quote_path(path) + " is no file of a run");
   for_each_line(path, [&](std::string_view line, std::uint64_t number) {
     const std::string where = visible(path) + ": line " + std::to_string(number);
     const Json json = parse_strict_json<Json>(line, where);

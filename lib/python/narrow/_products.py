@@ -318,6 +318,5 @@ def explain(a, b, d, c=None, **options) -> str:
         return (f"No arithmetic known here makes these bits; the nearest is {named}, "
                 f"with {v.equal_count} of {v.total} outputs equal.{why}")  # fmt: skip
     others = len({(m.model, m.plan) for m in v.candidates}) - 1
-    return f"{named}, every bit" + (
-        f"; {others} other models and plans give the same bits on this data" if others > 1 else "; another gives the same bits on this data" if others else ""
-    )
+    same = "another gives" if others == 1 else f"{others} other models and plans give"
+    return f"{named}, every bit" + (f"; {same} the same bits on this data" if others else "")

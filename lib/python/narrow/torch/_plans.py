@@ -63,7 +63,8 @@ def plan_of(
         return Plan(text="a sum that no model of a CPU here makes", model="", plan="")
     best = next((m for m in fitting if m.plan == "chain"), (fitting or v.candidates)[0])
     others = len({(m.model, m.plan) for m in v.candidates}) - 1
-    more = f" ({others} other models and plans give the same bits of this sample)" if others > 1 else " (another gives the same bits of this sample)" if others else ""
+    same = "another gives" if others == 1 else f"{others} other models and plans give"
+    more = f" ({same} the same bits of this sample)" if others else ""
     words = "" if best.plan == "chain" and best.model.startswith("software.") else f", {_plan_words(best.plan)}"
     words += ", started from the bias" if v is not found[0] else ""
     return Plan(text=f"{_machine(best.model)}{words}{more}", model=best.model, plan=best.plan)
