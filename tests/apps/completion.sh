@@ -6,7 +6,7 @@ set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ln -s "$1" "$work/narrow" && cp "$2" "$work/step300.safetensors" && cp "$3" "$work/hostile.safetensors"
-PATH=$work:$PATH
+PATH=$work:$PATH HOME=$work
 cd "$work" || exit 1
 failed=0
 
@@ -35,6 +35,13 @@ check() {
   grep -qxF -- "$3" <<<"$said" || { echo "$1: after '$2' there is no '$3' in: $(tr '\n' ' ' <<<"$said")"; failed=1; }
 }
 
+# only SHELL LINE PATTERN: nothing but what begins so is offered.
+only() {
+  local said
+  said=$("in_$1" "$2" | grep -v "^$3")
+  [[ -z $said ]] || { echo "$1: after '$2' there is: $said"; failed=1; }
+}
+
 source <(narrow complete bash)
 check bash 'narrow sta' stats
 check bash 'narrow stats --for' --formats
@@ -46,6 +53,10 @@ check bash 'narrow compare step300.safetensors:grad.head' grad.head.weight
 check bash 'narrow run gradient_underflow run=fp16-amp-no' fp16-amp-noscale
 check bash 'narrow inspect step3' step300.safetensors
 check bash 'narrow stats hostile.safetensors --tensors w' 'w\\\$\\\(touch\ broken\\\)'
+# Where names of files may stand as well, a tensor's is quoted all the same, and none of a file comes beside it.
+check bash 'narrow inspect hostile.safetensors:w' 'w\$\(touch\ broken\)'
+only bash 'narrow compare step300.safetensors:' '[agw]'
+check bash 'narrow stats ~/step300.safetensors --tensors grad.head' grad.head.weight
 said=$(in_bash 'narrow stats hostile.safetensors --tensors ')
 [[ $said != *$'\e'* ]] || { echo "bash: a name brings an escape along"; failed=1; }
 

@@ -86,13 +86,19 @@ TEST_CASE("apps: what may come next is what the program has") {
   CHECK(offered({"cast", "--rounding", "to"}) == "\n+toward_zero\n+to_odd\n");
   CHECK(offered({"train", "--schedule", ""}) == "\n+constant\n+linear\n+cosine\n");
   CHECK(offered({"lint", "--format", ""}) == "\n+text\n+json\n+github\n");
-  CHECK(offered({"gpu", ""}) == "\n+check\n+record\n+bench\n+plan\n+replay\n");
+  CHECK(offered({"gpu", ""}) == "\n:files\n+check\n+record\n+bench\n+plan\n+replay\n");
   CHECK(contains(offered({"train", "--recipe", "fp32,fp16-amp-no"}), "\n+fp32,fp16-amp-noscale\n"));
   CHECK(contains(offered({"run", "large"}), "\n+large_run\n"));
   CHECK(contains(offered({"run", "gradient_underflow", "gr"}), "\n+gradients=\n"));
   CHECK(contains(offered({"run", "gradient_underflow", "run=fp16-amp-no"}), "\n+run=fp16-amp-noscale\n"));
   CHECK(contains(offered({"inspect", "x"}), "\n:files\n"));
   CHECK(offered({"show", ""}) == "\n");
+  CHECK(offered({"dequantize", "--to", "b"}) == "\n+bf16\n");
+  CHECK(offered({"formats", "nvfp"}) == "\n");
+  CHECK(contains(offered({"quantize", "--to", "nvfp4"}), "\n+nvfp4\n"));
+  CHECK(offered({"quantize", "--to", "bf16"}) == "\n");
+  CHECK(offered({"models", "--type", ""}) == "\n");
+  CHECK(offered({"gpu", "replay", ""}) == "\n:files\n");
   CHECK(offered({"no-such-command", ""}) == "\n");
   CHECK(offered({"stats", "--json", "--js"}) == "\n");  // once is enough
   CHECK(contains(offered({"stats", "--", "--js"}), "\n:files\n"));

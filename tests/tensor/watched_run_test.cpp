@@ -174,6 +174,10 @@ TEST_CASE("tensor: a line may hold a whole step, with what follows from the rest
   CHECK(contains(refused(", \"first\": [0, 1]", ""), "line 2, tensor 1: there is no \"first\""));
   CHECK(contains(refused("\"first\"", "\"count\": [5, 3], \"first\""), "its counts add up to 2, not to 3"));
   CHECK(contains(refused("\"first\"", "\"nan\": [0, -1], \"first\""), "tensor 2: nan is -1"));
+  std::filesystem::remove(folder / "tensors.jsonl");
+  REQUIRE(mkfifo((folder / "tensors.jsonl").c_str(), 0600) == 0);
+  CHECK(contains(test::error_of([&] { read_all(folder.path()); }), "tensors.jsonl' is no file of a run"));
+  std::filesystem::remove(folder / "tensors.jsonl");
   CHECK(
       contains(test::error_of([&] { read(second + "\n"); }), "line 1: there is no \"role\", and no line before has 2"));
 }
