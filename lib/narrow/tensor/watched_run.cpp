@@ -261,8 +261,6 @@ class Packed {
 template <class Each>
 void for_each_object(const std::string& path, const Each& each) {
   if (!file_exists(path)) return;
-  std::error_code unknown;  // a pipe that nobody writes to would not end
-  if (!std::filesystem::is_regular_file(path, unknown)) throw Error(quote_path(path) + " is no file of a run");
   for_each_line(path, [&](std::string_view line, std::uint64_t number) {
     const std::string where = visible(path) + ": line " + std::to_string(number);
     const Json json = parse_strict_json<Json>(line, where);
@@ -314,7 +312,11 @@ WatchedRun::WatchedRun(const std::string& folder) : folder_(folder) {
 
 std::string WatchedRun::path(const char* file) const {
   const std::string plain = folder_ + "/" + file, packed = plain + ".gz";
-  return !file_exists(plain) && file_exists(packed) ? packed : plain;
+  std::string path = !file_exists(plain) && file_exists(packed) ? packed : plain;
+  std::error_code unknown;  // a pipe that nobody writes to would not end
+  if (file_exists(path) && !std::filesystem::is_regular_file(path, unknown))
+    throw Error(quote_path(path) + " is no file of a run");
+  return path;
 }
 
 const WatchedFormat* WatchedRun::find(std::string_view format) const {
