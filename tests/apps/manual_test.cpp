@@ -110,9 +110,11 @@ TEST_CASE("apps: tensors of files are offered, and nothing in their names does a
   const std::string hostile = folder / "hostile.safetensors";
   folder.write("hostile.safetensors", safetensors_of({{"w$(touch broken)", "F32", "[4]", data},
                                                       {"a.b+c", "F32", "[4]", data},
+                                                      {"v$((a[$(touch broken)]))", "F32", "[4]", data},
                                                       {R"(x\u001b[2J)", "F32", "[4]", data}},
                                                      "{}"));
-  CHECK(offered({"stats", hostile, "--tensors", ""}) == "\n+a.b\\+c\n+w\\$\\(touch broken\\)\n");
+  CHECK(offered({"stats", hostile, "--tensors", ""}) ==
+        "\n+a.b\\+c\n+v\\$\\(\\(a\\[\\$\\(touch broken\\)]\\)\\)\n+w\\$\\(touch broken\\)\n");
   CHECK(test::narrow({"stats", hostile, "--tensors", "a.b\\+c", "--formats", "fp16"}).status == 0);
   CHECK(contains(offered({"compare", hostile + ":a"}), "\n+" + hostile + ":a.b+c\n"));
   CHECK(offered({"stats", folder / "none.safetensors", "--tensors", ""}) == "\n");
@@ -129,4 +131,8 @@ TEST_CASE("apps: tensors of files are offered, and nothing in their names does a
   CHECK(shells.status == 0);
   CAPTURE(shells.out);
   CHECK((shells.out == "" || contains(shells.out, "not installed")));
+  const Ran terminal = run_program(
+      {"/usr/bin/env", "python3", NARROW_ROOT "/tests/apps/completion_terminal.py", NARROW_PROGRAM, hostile});
+  CAPTURE(terminal.err);
+  CHECK(terminal.status == 0);
 }

@@ -1,5 +1,5 @@
-# Makes the Debian packages, and asks whether each has what its name says, depends on what it needs, and passes lintian where
-# that is installed.
+# Makes the Debian packages, and asks whether each has what its name says, the right version, and passes lintian where that is
+# installed.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 find_program(dpkg dpkg-deb)
@@ -20,7 +20,7 @@ set(narrow-data /usr/share/narrow/data/torch/histograms.json /usr/share/narrow/d
 set(libnarrow-dev /usr/include/narrow/narrow.hpp libnarrow.a narrow-config.cmake lesson.flags /usr/share/doc/libnarrow-dev/copyright)
 set(python3-narrow /usr/lib/python3/dist-packages/narrow/__init__.py dist-packages/narrow/_narrow. dist-packages/narrow/_narrow.pyi
     dist-packages/narrow/torch/_watch.py)
-set(narrow-mpi /usr/bin/narrow-mpi)
+set(narrow-mpi /usr/bin/narrow-mpi /usr/share/man/man1/narrow-mpi.1.gz completions/narrow-mpi)
 file(GLOB made ${WORK}/*.deb)
 foreach(package narrow narrow-data libnarrow-dev)
   if(NOT "${made}" MATCHES "/${package}_")
