@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -123,14 +124,20 @@ class ThreadPool {
 #endif
   }
 
+  // Not out of the last memory: what the threads are to compute takes some, too. (volatile: or the pair is left out.)
   bool make_thread() noexcept {
+    constexpr std::size_t for_the_work = std::size_t{32} << 20;
+    void* const volatile kept = std::malloc(for_the_work);
+    if (kept == nullptr) return false;
+    bool is_made = true;
     try {
       std::thread([this] { serve(); }).detach();
       ++made_;
-      return true;
     } catch (...) {
-      return false;
+      is_made = false;
     }
+    std::free(kept);
+    return is_made;
   }
 
   void serve() noexcept {
