@@ -133,12 +133,20 @@ std::string as_pattern(const std::string& name) {
   return out;
 }
 
+// Throws Error where nobody can tell.
+std::filesystem::file_type type_of(const std::string& word) {
+  std::error_code unknown;
+  const std::filesystem::file_status status = std::filesystem::status(word, unknown);
+  if (status.type() == std::filesystem::file_type::none)
+    throw narrow::Error("complete: a word of the line cannot be looked at: " + unknown.message());
+  return status.type();
+}
+
 // Throws Error where there is a file and it cannot be read: shells show nothing of it, and a person who asks is told.
 // A pipe is not touched: who presses Tab would wait for it, and take from it.
 Candidates tensors_of(const std::string& file, const std::string& head, bool pattern) {
   Candidates all;
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(file, unknown)) return all;
+  if (type_of(file) != std::filesystem::file_type::regular) return all;
   for (const narrow::Tensor& t : open_chosen(file, {}, false).file.tensors)
     add(all, head + (pattern ? as_pattern(t.name) : t.name));
   return all;
@@ -162,8 +170,7 @@ void read_series(const std::string& folder, std::set<std::string>& names) {
 Candidates tensor_words(const Place& at) {
   std::set<std::string> names;  // dumps of several steps hold the same
   for (const std::string& word : at.values) {
-    std::error_code unknown;
-    if (!std::filesystem::exists(word, unknown)) continue;
+    if (type_of(word) == std::filesystem::file_type::not_found) continue;
     if (narrow::is_watched_run(word)) read_series(word, names);
     else
       for (const std::string& file : expand_folders({word}))
