@@ -306,9 +306,11 @@ class Site:
         text = "# Commands\n\n" + table(["command", "does"], [[f"[`narrow {n}`](#narrow-{n})", plain(does)] for n, does in names])
         text += "\n" + plain(top.rstrip().rsplit("\n", 1)[1]) + "\n\n"
         for name, _ in names:
-            about, *blocks = self.ask(name, "--help").rstrip().split("\n\n")
-            does, usage = about.split("\n", 1)
-            text += f"## narrow {name}\n\n{plain(does[0].upper() + does[1:])}.\n\n" + fenced(re.sub(r"^Usage: ", "", usage)) + "\n"
+            head, rest = self.ask(name, "--help").rstrip().split("Usage: ", 1)
+            does, *about = head.strip().split("\n\n")
+            usage, *blocks = rest.split("\n\n")
+            text += f"## narrow {name}\n\n{plain(does[0].upper() + does[1:])}.\n\n"
+            text += "".join(plain(" ".join(part.split())) + "\n\n" for part in about) + fenced(usage) + "\n"
             for block in blocks:
                 title, _, body = block.partition("\n")
                 if title in ("Positionals:", "Options:"):
