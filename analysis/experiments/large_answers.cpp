@@ -10,9 +10,8 @@ namespace {
 
 constexpr const char* nothing_to_compare = "There are no two runs to compare of which one ends in a number.";
 
-std::string loss_text(const RecordedRun& r) {
-  return std::isnan(r.final_loss()) ? "NaN" : fixed_text(r.final_loss(), 2);
-}
+std::string loss_text(double loss) { return std::isnan(loss) ? "NaN" : fixed_text(loss, 2); }
+std::string loss_text(const RecordedRun& r) { return loss_text(r.final_loss()); }
 
 std::string names_of(const std::vector<const RecordedRun*>& runs) {
   std::vector<std::string> names;
@@ -198,8 +197,10 @@ Answer which_layers(const std::vector<RecordedRun>& runs, const Ranking& ranking
       is_known = is_known || moved != nullptr;
       if (moved == nullptr || kept == nullptr) continue;
       const Difference verdict = compare(*moved, *kept, ranking.seeds).verdict;
+      const std::size_t steps = std::min(moved->losses.size(), kept->losses.size());  // as compare
       (verdict == Difference::above ? costs : free)
-          .push_back(moved->name + " (" + text_of(verdict) + ": " + loss_text(*moved) + " for " + loss_text(*kept) + ")");
+          .push_back(moved->name + " (" + text_of(verdict) + ": " + loss_text(moved->final_loss(steps)) + " for " +
+                     loss_text(kept->final_loss(steps)) + ")");
     }
     if (!is_known) open.emplace_back(word);
   }

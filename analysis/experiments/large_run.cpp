@@ -14,6 +14,7 @@ namespace {
 using enum PlotColour;
 
 constexpr const char* usual_reference = "bf16-amp";  // every gradient in it has FP32's range
+constexpr int coarse_bits = 11;                      // FP16's: a loss that was computed and logged in FP32 has more
 
 // ---- All runs
 
@@ -416,9 +417,9 @@ Outcome run(const Parameters& parameters, Progress& progress) {
         "Some gradients of this run were held in FP16: what it had lost by then is not among the shares.");
   out.notes.push_back(binades_note);
   for (const RecordedRun& r : runs)
-    if (const int bits = r.loss_bits(); bits > 0 && bits <= 11 && r.losses.size() >= 10)
-      out.notes.push_back("The losses of " + r.name + " have " + std::to_string(bits) +
-                          " bits: they were rounded as well, and say no more than that.");
+    if (const int bits = r.loss_bits(); bits > 0 && bits <= coarse_bits)
+      out.notes.push_back("No loss of " + r.name + " has more than " + std::to_string(bits) + " significant bit" +
+                          (bits == 1 ? "" : "s") + ": smaller differences do not show.");
   if (runs.size() > 1)
     out.notes.push_back(ranking.seeds.is_known()
                             ? "What a seed changes is known of " + list_of(ranking.seeds.recipes) +

@@ -29,7 +29,7 @@ struct RecordedRun {
   double final_loss(std::size_t of_first) const;
   std::optional<std::int64_t> first_not_finite() const;  // the step of the first loss that is Inf or NaN
   std::int64_t skipped() const;                          // steps
-  // Of the significand, the most that a finite loss has: 4 where the loss itself was computed in E4M3. 0: no such loss.
+  // The most significant bits that a finite loss has: 4 where the loss itself was computed in E4M3. 0: no such loss.
   int loss_bits() const;
   std::string end_text() const;                          // "ends at a loss of 4.20"
   std::string size_text() const;                         // "at 121 M parameters"

@@ -92,7 +92,9 @@ Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.values("MODEL", options->files,
                    "IN OUT: two folders, or a file (.safetensors, .gguf) and the .safetensors to write");
-  arguments.option("--to", options->to, "FORMAT", "fp32 unless told; fp16, bf16 and fp64 are what FP32 rounds to");
+  arguments.option(
+      "--to", options->to, "FORMAT",
+      "the type of the result: fp32, fp64, fp16 or bf16 (default fp32; the others are what FP32 rounds to)");
   arguments.flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }

@@ -2,8 +2,17 @@
 
 #include <algorithm>
 
-
 namespace app {
+
+std::vector<std::string> paragraphs_of(std::string_view about) {
+  std::vector<std::string> list;
+  while (!about.empty()) {
+    const std::size_t end = std::min(about.find("\n\n"), about.size());
+    list.emplace_back(about.substr(0, end));
+    about.remove_prefix(std::min(about.size(), end + 2));
+  }
+  return list;
+}
 
 std::vector<std::string> Argument::names() const {
   std::vector<std::string> list;

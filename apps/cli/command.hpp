@@ -48,8 +48,9 @@ struct Command {
   const char* summary;
   const char* example;
   Action (*declare)(Arguments&);
-  const char* about = "";  // paragraphs, with an empty line between
+  const char* about;  // paragraphs, with an empty line between
 };
+std::vector<std::string> paragraphs_of(std::string_view about);
 
 // A subcommand of this program, with what it declared.
 struct Definition {

@@ -109,12 +109,8 @@ void add(CLI::App& program, const Argument& a) {
 
 std::string description(const Command& command) {
   std::string text = command.summary;
-  for (std::string_view rest = command.about; !rest.empty();) {
-    const std::size_t end = std::min(rest.find("\n\n"), rest.size());
-    text += "\n\n" + wrapped(std::string(rest.substr(0, end)), 0);
-    rest.remove_prefix(std::min(rest.size(), end + 2));
-  }
-  return text + (*command.about == 0 ? "" : "\n");
+  for (const std::string& paragraph : paragraphs_of(command.about)) text += "\n\n" + wrapped(paragraph, 0);
+  return text + "\n";
 }
 
 std::string examples() {

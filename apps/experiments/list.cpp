@@ -105,6 +105,9 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_list
 
-const Command list_command{"list", "the experiments, their questions and their parameters", "narrow list", of_list::declare};
+const Command list_command{
+    "list", "the experiments, their questions and their parameters", "narrow list", of_list::declare,
+    "A parameter is given as KEY=VALUE to narrow run and narrow report; its range, its choices and what "
+    "--fast and --full make of it are shown."};
 
 }  // namespace app

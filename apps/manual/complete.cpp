@@ -132,12 +132,9 @@ const Command complete_command{
     "the script by which a shell completes commands, options, formats, models, experiments and tensor names",
     "narrow complete bash", of_complete::declare,
     "An installed program completes already, where the shell looks for what was installed. Else: source <(narrow "
-    "complete bash) in "
-    "~/.bashrc, the same with zsh in ~/.zshrc, narrow complete fish | source in fish's config.\n\n"
+    "complete bash) in ~/.bashrc, the same with zsh in ~/.zshrc, narrow complete fish | source in fish's config.\n\n"
     "The script asks the program itself at every Tab: narrow complete -- narrow stats g.safetensors --tensors gr "
-    "prints "
-    "each word after a plus, what it means in the next line after a blank, and :files first where the name of a file "
-    "may "
-    "stand."};
+    "prints each word after a plus, what it means in the next line after a blank, and :files first where the name of "
+    "a file may stand."};
 
 }  // namespace app

@@ -34,11 +34,12 @@ void add(Candidates& to, std::string_view word, std::string_view help = {}) {
   to.push_back({std::string(word), std::string(help)});
 }
 
-Candidates command_words(const Place&) {
+Candidates command_words(const std::vector<Definition>& definitions) {
   Candidates all;
-  for (const Definition& d : definitions()) add(all, d.command->name, d.command->summary);
+  for (const Definition& d : definitions) add(all, d.command->name, d.command->summary);
   return all;
 }
+Candidates command_words(const Place&) { return command_words(definitions()); }
 
 Candidates no_words(const Place&) { return {}; }
 
@@ -47,8 +48,6 @@ Candidates block_format_words(const Place&) {
   for (const narrow::BlockFormatRow& row : narrow::block_format_table()) add(all, row.name, row.source);
   return all;
 }
-
-Candidates plain_type_words(const Place&) { return {{"fp32"}, {"fp64"}, {"fp16"}, {"bf16"}}; }
 
 Candidates plain_format_words(const Place&) {
   Candidates all;
@@ -232,7 +231,7 @@ constexpr Row rows[] = {
     {"formats", "NAME", "", plain_format_words},
     {"compare", "", "FORMAT", plain_format_words},
     {"memory", "", "FORMAT", plain_format_words},
-    {"dequantize", "--to", "", plain_type_words},
+    {"dequantize", "--to", "", words_of_help},
     {"quantize", "--to", "", block_format_words},
     {"gpu", "JOB", "", job_words, false, true},
     {"show", "--formats", "", plain_format_words, true},
@@ -304,8 +303,7 @@ Completion complete_words(const std::vector<std::string>& words) {
   const std::string& last = words.back();
   const std::vector<Definition> all = definitions();
   if (words.size() == 2) {
-    Candidates commands;
-    for (const Definition& d : all) add(commands, d.command->name, d.command->summary);
+    Candidates commands = command_words(all);
     if (last.starts_with('-'))
       add(commands, "--help", "this help"), add(commands, "--version", "the version of narrow");
     return keep(std::move(commands), last, "", false);

@@ -21,16 +21,13 @@ struct Options {
 
 constexpr std::string_view program_summary = "number formats of machine learning, bit for bit";
 constexpr std::string_view program_about =
-    "narrow says what a number format does to a number, how each rounding rule and each real system converts it, what "
-    "a "
-    "GPU's tensor cores make of a matrix product, what loss scalers and FP8 recipes do over a run, and whether a model "
-    "still trains. Formats are fp32, tf32, fp16, bf16, e4m3, e5m2, e2m3, e3m2, e2m1, e8m0 and others of narrow "
-    "formats, "
-    "any eXmY, and block formats as mxfp8_e4m3 and nvfp4.\n\n"
+    "narrow says what a number format does to a number, how each rounding rule and each real system converts it, "
+    "what a GPU's tensor cores make of a matrix product, what loss scalers and FP8 recipes do over a run, and "
+    "whether a model still trains. Formats are fp32, tf32, fp16, bf16, e4m3, e5m2, e2m3, e3m2, e2m1, e8m0 and others "
+    "of narrow formats, any eXmY, and block formats as mxfp8_e4m3 and nvfp4.\n\n"
     "Tensor files are .safetensors, .npy, .npz and .gguf; FILE:TENSOR names one tensor, and - is standard input. "
-    "--json "
-    "gives every digit. A number that overflows is a result; a request that cannot be met ends with status 2 and one "
-    "line that says what would be right. What is written appears whole or not at all.";
+    "--json gives every digit. A number that overflows is a result; a request that cannot be met ends with status 2 "
+    "and one line that says what would be right. What is written appears whole or not at all.";
 
 struct Variable {
   std::string_view name, what;
@@ -63,18 +60,8 @@ std::string roff(std::string_view text) {
 
 std::string paragraphs(std::string_view text) {
   std::string out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find("\n\n", begin), text.size());
-    out += (begin == 0 ? "" : ".PP\n") + roff(text.substr(begin, end - begin)) + "\n";
-    begin = end + 2;
-  }
+  for (const std::string& paragraph : paragraphs_of(text)) out += (out.empty() ? "" : ".PP\n") + roff(paragraph) + "\n";
   return out;
-}
-
-std::string sentence(std::string_view text) {
-  std::string out(text);
-  if (!out.empty() && out[0] >= 'a' && out[0] <= 'z') out[0] = static_cast<char>(out[0] - 'a' + 'A');
-  return out + (out.ends_with('.') ? "" : ".");
 }
 
 std::string head(const std::string& page, std::string_view summary) {
@@ -96,8 +83,7 @@ std::string examples(std::string_view text) { return ".SH EXAMPLES\n.nf\n" + rof
 
 std::string tail(const std::string& see) {
   return ".SH EXIT STATUS\n0 done, 1 a check ran and failed, 2 a request that cannot be met; one line on standard "
-         "error "
-         "says why.\n.SH SEE ALSO\n" +
+         "error says why.\n.SH SEE ALSO\n" +
          see;
 }
 
@@ -107,7 +93,7 @@ std::string page_of(const Definition& d) {
   const Argument* values = d.positional();
   out += ".SH SYNOPSIS\n\\fBnarrow " + roff(name) + "\\fR [\\fIoptions\\fR]" +
          (values != nullptr ? " [\\fI" + roff(values->flags) + "\\fR ...]" : "") + "\n";
-  out += ".SH DESCRIPTION\n" + paragraphs(*d.command->about != 0 ? d.command->about : sentence(d.command->summary));
+  out += ".SH DESCRIPTION\n" + paragraphs(d.command->about);
   out += ".SH OPTIONS\n";
   if (values != nullptr) out += ".TP\n\\fI" + roff(values->flags) + "\\fR\n" + roff(values->help) + "\n";
   for (const Argument& a : d.arguments)
@@ -183,10 +169,9 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_manual
 
-const Command manual_command{"manual", "the pages of the manual, as man reads them",
-                             "narrow manual validate | man -l -", of_manual::declare,
-                             "An installed program has them in place: man narrow, man narrow-validate. They are made "
-                             "of what each command declares "
-                             "of itself, as --help is."};
+const Command manual_command{
+    "manual", "the pages of the manual, as man reads them", "narrow manual validate | man -l -", of_manual::declare,
+    "An installed program has them in place: man narrow, man narrow-validate. They are made of what each command "
+    "declares of itself, as --help is."};
 
 }  // namespace app

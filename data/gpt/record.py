@@ -167,7 +167,7 @@ class Batches:
 
 
 def by_step(text):
-    """The records of a step in one line, a list for each key, as WatchedRun reads it (lib/narrow/tensor/watched_run.cpp): a
+    """The records of a step in one line, a list for each key, as WatchedRun reads it (lib/narrow/tensor/watched_record.hpp): a
     quarter less when it is packed. Left out is what follows from the rest."""
     rows, steps, before = [json.loads(line) for line in text.splitlines()], {}, {}
     for row in rows:

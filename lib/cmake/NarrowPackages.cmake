@@ -35,7 +35,6 @@ macro(narrow_package component name sentence depends section)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${depends}")
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
   # Policy asks every package for both; a native package's changes are in changelog.gz.
-  set(narrow_package_name ${name})
   set(pages ${PROJECT_BINARY_DIR}/packages/${name})
   configure_file(${PROJECT_SOURCE_DIR}/lib/cmake/copyright.in ${pages}/copyright @ONLY)
   configure_file(${PROJECT_SOURCE_DIR}/lib/cmake/changelog.in ${pages}/changelog @ONLY)

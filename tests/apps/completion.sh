@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a shell makes of the words that the program offers, as somebody who presses Tab sees it.
 # Usage: completion.sh NARROW STEP300.safetensors HOSTILE.safetensors (a tensor named 'w$(touch broken)' in it)
-# bash is asked always, fish where it is installed; both have completed by themselves in tests of one line each.
+# bash's function is called with what bash would tell it, fish completes by itself where it is installed, of zsh the script is read;
+# completion_terminal.py presses Tab.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -157,7 +157,7 @@ Action declare(Arguments& arguments) {
 
 }  // namespace of_at
 
-const Command count_command{"count", "counts the values of tensors", "", of_count::declare};
-const Command at_command{"at", "what a scale of 2^K makes of what was counted", "", of_at::declare};
+const Command count_command{"count", "counts the values of tensors", "", of_count::declare, ""};
+const Command at_command{"at", "what a scale of 2^K makes of what was counted", "", of_at::declare, ""};
 
 }  // namespace app

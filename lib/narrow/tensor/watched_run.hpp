@@ -1,7 +1,7 @@
 // The folder that narrow.torch.watch writes while a model trains: each tensor of each watched step, counted; the loss
 // and the loss scale of every step. A run may still be going on, or have been killed: a last line without its end is
 // left out, and whatever else is wrong is an Error with the file and the line. Of a run that has ended gzip may have
-// packed the logs (tensors.jsonl.gz), and a line may hold a whole step (watched_run.cpp).
+// packed the logs (tensors.jsonl.gz), and a line may hold a whole step (watched_record.hpp).
 #pragma once
 
 #include <functional>
