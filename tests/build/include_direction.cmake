@@ -1,6 +1,6 @@
 # Who may include whom. Usage: cmake -D ROOT=<source folder> -P include_direction.cmake; fails with every violation.
 #   base <- format <- round <- {arith, text} <- simd <- array <- {dot, scale, tensor} <- cluster <- train; tensor sees scale,
-#   to read what block formats are; cluster does not see dot
+#   to read what block formats are; cluster does not see dot; special sees dot
 
 cmake_minimum_required(VERSION 3.25)
 set(may_base base)
@@ -9,7 +9,6 @@ set(may_round base format round)
 foreach(module arith text)
   set(may_${module} ${may_round} ${module})
 endforeach()
-set(may_special base special)
 set(may_simd base text simd)
 set(may_array ${may_round} simd array)
 set(up_to_text ${may_round} arith simd array text)
@@ -17,6 +16,7 @@ foreach(module dot scale tensor)
   set(may_${module} ${up_to_text} ${module})
 endforeach()
 list(APPEND may_tensor scale)
+set(may_special ${up_to_text} dot special)  # whole operations are products, sums and roundings
 set(may_cluster ${up_to_text} scale tensor cluster)
 set(may_train ${may_cluster} dot special train)
 set(may_report base format text report)

@@ -1,0 +1,85 @@
+#include "narrow/special/attention.hpp"
+
+#include "narrow/base/error.hpp"
+#include "narrow/base/float_environment.hpp"
+#include "narrow/special/attention_kernels.hpp"
+
+namespace narrow {
+
+namespace {
+
+constexpr AttentionRow attention_table[] = {
+    {"flash2", "FlashAttention-2 as in PyTorch 2.11: the backend FLASH_ATTENTION", detail::flash_attention_kernel,
+     detail::run_flash_attention},
+    {"cudnn", "cuDNN 9.19's fused attention: what PyTorch 2.11 runs on Hopper unless told otherwise",
+     detail::cudnn_attention_kernel, detail::run_cudnn_attention},
+    {"efficient", "CUTLASS's fused attention as in PyTorch 2.11: the backend EFFICIENT_ATTENTION",
+     detail::efficient_attention_kernel, detail::run_efficient_attention},
+    {"math", "FP32 products and a softmax of their own as in PyTorch 2.11: the backend MATH",
+     detail::math_attention_kernel, detail::run_math_attention},
+    {"double", "the definition in double precision, rounded once", detail::double_attention_kernel,
+     detail::run_double_attention},
+};
+
+// What a, b, .. multiplied give; Error where that is more than a size can say.
+std::size_t attention_elements(std::initializer_list<std::size_t> sizes) {
+  std::size_t product = 1;
+  for (const std::size_t size : sizes)
+    if (size != 0 && __builtin_mul_overflow(product, size, &product))
+      throw Error("attention: sizes that no memory holds");
+  for (const std::size_t size : sizes) product = size == 0 ? 0 : product;
+  return product;
+}
+
+void check_operand(const char* name, std::size_t have, std::size_t want) {
+  if (have == want) return;
+  throw Error(std::string("attention: ") + name + " has " + std::to_string(have) + " elements where the shape says " +
+              std::to_string(want));
+}
+
+void check_attention(const AttentionRequest& r) {
+  if (r.type != "fp16"_fmt && r.type != "bf16"_fmt) throw Error("attention: the type must be fp16 or bf16");
+  if (r.kv_heads == 0 ? r.heads != 0 : r.heads % r.kv_heads != 0)
+    throw Error("attention: " + std::to_string(r.heads) + " heads cannot share " + std::to_string(r.kv_heads) +
+                " heads of keys evenly");
+  if (r.dim == 0) throw Error("attention: heads need at least one dimension");
+  if (r.multiprocessors < 1) throw Error("attention: a GPU has at least one multiprocessor");
+  const std::size_t keys = attention_elements({r.batch, r.kv_heads, r.keys, r.dim});
+  check_operand("q", r.q.size(), attention_elements({r.batch, r.heads, r.queries, r.dim}));
+  check_operand("k", r.k.size(), keys);
+  check_operand("v", r.v.size(), keys);
+}
+
+const AttentionRow& find_attention(std::string_view variant) {
+  std::string known;
+  for (const AttentionRow& row : attention_table) {
+    if (row.variant == variant) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.variant);
+  }
+  throw Error("attention: there is no variant '" + std::string(variant) + "'; there are " + known);
+}
+
+}  // namespace
+
+std::vector<const AttentionRow*> attention_rows() {
+  std::vector<const AttentionRow*> rows;
+  for (const AttentionRow& row : attention_table) rows.push_back(&row);
+  return rows;
+}
+
+std::vector<std::uint16_t> run_attention(std::string_view variant, const AttentionRequest& request) {
+  const AttentionRow& row = find_attention(variant);
+  check_attention(request);
+  const DefaultFloats guard;
+  std::vector<std::uint16_t> o(request.q.size());
+  if (o.empty()) return o;
+  if (row.kernel(request).empty())
+    throw Error("attention: '" + std::string(variant) + "' has no kernel for this request: dimension " +
+                std::to_string(request.dim) + ", " + std::to_string(request.queries) + " queries, " +
+                std::to_string(request.keys) + " keys" + (request.causal ? ", causal" : "") + ", " +
+                std::to_string(request.heads) + " heads over " + std::to_string(request.kv_heads));
+  if (request.keys != 0) row.run(request, o);  // without keys all results are zero
+  return o;
+}
+
+}  // namespace narrow

@@ -1,0 +1,79 @@
+// Activations: FP32 arithmetic on each element and one rounding, whatever the shape.
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "narrow/special/operation_kernels.hpp"
+#include "narrow/special/operation_parts.hpp"
+#include "narrow/special/special.hpp"
+
+namespace narrow::detail {
+
+namespace {
+
+constexpr std::size_t codes_of_16_bits = 65536, elements_of_part = 4096;
+
+// function(x) of all elements, rounded. Where elements of 16 bits are many, every code is computed once instead.
+template <class Function>
+void run_elementwise(const OperationRequest& request, OperationCodes codes, const Function& function) {
+  const Format& type = request.type;
+  const std::span<const float> x = request.x;
+  if (type == "fp32"_fmt || x.size() <= codes_of_16_bits) {
+    parallel_parts(x.size(), elements_of_part, request.threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) codes[i] = store_code(function(x[i]), type);
+    });
+    return;
+  }
+  std::vector<std::uint32_t> results(codes_of_16_bits);
+  parallel_parts(results.size(), elements_of_part, request.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t code = begin; code < end; ++code)
+      results[code] = store_code(function(static_cast<float>(decode(code, type))), type);
+  });
+  parallel_parts(x.size(), codes_of_16_bits, request.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) codes[i] = results[store_code(x[i], type)];
+  });
+}
+
+}  // namespace
+
+void run_gelu(const OperationRequest& request, OperationCodes codes) {
+  constexpr float root_half = 0x1.6a09e6p-1f;
+  run_elementwise(request, codes, [=](float x) { return x * 0.5f * (1 + narrow::cuda_erff(x * root_half)); });
+}
+
+void run_gelu_tanh(const OperationRequest& request, OperationCodes codes) {
+  constexpr float beta = std::bit_cast<float>(0x3F4C422Au), kappa = std::bit_cast<float>(0x3D372713u);
+  run_elementwise(request, codes, [=](float x) {
+    const float inner = beta * std::fma(x * x * x, kappa, x);
+    return 0.5f * x * (1 + narrow::cuda_tanhf(inner));
+  });
+}
+
+void run_silu(const OperationRequest& request, OperationCodes codes) {
+  run_elementwise(request, codes, [](float x) { return x / (1 + narrow::cuda_expf(-x)); });
+}
+
+// In forms that lose nothing where 1 + tanh or 1 + erf is next to 0.
+void run_gelu_double(const OperationRequest& request, OperationCodes codes) {
+  run_elementwise(request, codes, [](float x) {
+    const auto wide = static_cast<double>(x);
+    return 0.5 * wide * std::erfc(-wide / std::numbers::sqrt2);
+  });
+}
+
+void run_gelu_tanh_double(const OperationRequest& request, OperationCodes codes) {
+  run_elementwise(request, codes, [](float x) {
+    const auto wide = static_cast<double>(x);
+    const double inner = std::sqrt(2 * std::numbers::inv_pi) * (wide + 0.044715 * wide * wide * wide);
+    return wide / (1 + std::exp(-2 * inner));
+  });
+}
+
+void run_silu_double(const OperationRequest& request, OperationCodes codes) {
+  run_elementwise(request, codes, [](float x) {
+    const auto wide = static_cast<double>(x);
+    return wide / (1 + std::exp(-wide));
+  });
+}
+
+}  // namespace narrow::detail
