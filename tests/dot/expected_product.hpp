@@ -67,6 +67,15 @@ T sum_of(T x, T y) {
 template <class T, class Add>
 T joined(std::vector<T> parts, narrow::Join join, const Add& add) {
   if (join == narrow::Join::reversed) std::reverse(parts.begin(), parts.end());
+  if (join == narrow::Join::halving) {
+    // Thread i takes the sum of thread i + 2^n, for every n downwards; there are no threads beyond the last part.
+    std::size_t offset = 1;
+    while (offset < parts.size()) offset *= 2;
+    for (offset /= 2; offset > 0; offset /= 2)
+      for (std::size_t i = 0; i < offset; ++i)
+        if (i + offset < parts.size()) parts[i] = add(parts[i], parts[i + offset]);
+    return parts[0];
+  }
   if (join != narrow::Join::pairwise) {
     T sum = parts[0];
     for (std::size_t i = 1; i < parts.size(); ++i) sum = add(sum, parts[i]);
@@ -94,7 +103,8 @@ Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool
   const bool scaled = !o.scale_a.values.empty() || !o.scale_b.values.empty(),
              over_k = o.scale_a.inner + o.scale_b.inner != 0;
   const bool has_c = with_c && o.beta != 0;
-  const bool c_starts = has_c && plan.order == SumOrder::chain && o.alpha == 1 && o.beta == 1 && !scaled;
+  const bool c_starts = has_c && plan.order == SumOrder::chain && plan.c == narrow::PlaceOfC::usual && o.alpha == 1 &&
+                        o.beta == 1 && !scaled;
   const Code c = p.c[i * p.cols + j];
   std::vector<T> parts;
   std::vector<std::size_t> first;
@@ -119,7 +129,18 @@ Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool
         sum = std::fma(static_cast<T>(scale_at(o.scale_a, i, first[s], p.k) * scale_at(o.scale_b, j, first[s], p.k)),
                        parts[s], sum);
   }
-  if (!over_k && plan.join_in_output) {
+  const bool c_first = has_c && plan.c == narrow::PlaceOfC::first;
+  if (c_first) parts[0] = sum_of(parts[0], value_in(c, acc, T{}));
+  const auto through = [&](T x) { return value_in(code_in(x, out, o.output_cast), out, T{}); };
+  if (!over_k && plan.partials == narrow::Partials::stored) {
+    for (T& part : parts) part = through(part);
+    sum = joined(parts, plan.join, sum_of<T>);
+  } else if (!over_k && plan.partials == narrow::Partials::serial) {
+    // A block finds the rounded sum of those before it in D.
+    if (plan.join == narrow::Join::reversed) std::reverse(parts.begin(), parts.end());
+    sum = through(parts[0]);
+    for (std::size_t n = 1; n < parts.size(); ++n) sum = through(sum_of(sum, parts[n]));
+  } else if (!over_k && plan.partials != narrow::Partials::wide) {
     std::vector<Code> codes;
     for (const T part : parts) codes.push_back(code_in(part, out, o.output_cast));
     sum = value_in(joined(codes, plan.join, [&](Code x, Code y) { return oracle::ieee_add(x, y, out, o.output_cast); }),
@@ -132,10 +153,14 @@ Code expected_output(const DotModel& m, const Plan& plan, const Problem& p, bool
     using V = decltype(value);
     V factor = static_cast<V>(o.alpha);
     if (scaled && !over_k) factor *= static_cast<V>(scale_at(o.scale_a, i, 0, p.k) * scale_at(o.scale_b, j, 0, p.k));
-    if (has_c && !c_starts) {
+    if (has_c && !c_starts && !c_first) {
       V addend{};
       if constexpr (std::is_integral_v<T>) addend = static_cast<V>(value_in(c, acc, T{}));
       else addend = value_in(c, acc, V{});
+      if (plan.c == narrow::PlaceOfC::after) {
+        const V rounded = value_in(code_in(factor == 1 ? value : value * factor, out, o.output_cast), out, V{});
+        return code_in(rounded + static_cast<V>(o.beta) * addend, out, o.output_cast);
+      }
       return code_in(std::fma(factor, value, static_cast<V>(o.beta) * addend), out, o.output_cast);
     }
     return code_in(factor == 1 ? value : value * factor, out, o.output_cast);

@@ -1,12 +1,14 @@
 // Whole products: plans, layouts, scales, epilogues and outputs against a plain computation; bad requests.
 #include <doctest/doctest.h>
 
+#include <bit>
+
 #include "dot/expected_product.hpp"
 #include "dot/named_model.hpp"
+#include "support/contains.hpp"
 #include "support/mismatches.hpp"
 #include "support/rows.hpp"
 #include "support/scale.hpp"
-#include "support/contains.hpp"
 
 using narrow::Code;
 using narrow::DotModel;
@@ -101,6 +103,8 @@ TEST_CASE("gemm: every order of sums is what its words say") {
                                "even:3,run=32",
                                "even:3,run=32,reversed",
                                "even:4,pairwise",
+                               "split:32,halving",
+                               "slice:5,halving,run=32",
                                "split:1024"};
   for (const char* name : kinds)
     for (const char* text : plans)
@@ -134,6 +138,46 @@ TEST_CASE("gemm: partial results can be rounded to the output and added there") 
         for (const Family family : {Family::near_one, Family::any_bits})
           require_expected(m, parse_plan(text), test::make_problem(m, family, 6, 18, 150, 9), false, o, out);
       }
+}
+
+TEST_CASE("gemm: partial results can be stored in the output's format, or kept there, and C comes in before or after") {
+  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.mma.f32.bf16.bf16.k8", "software.fma.f32.f16.f16"})
+    for (const char* out : {"fp16", "bf16", "fp32"})
+      for (const char* text : {"split:64,stored", "split:40,stored,c=after", "split:40,serial",
+                               "split:40,serial,c=first", "split:40,reversed,serial", "slice:4,halving,stored,run=8",
+                               "split:56,c=first", "chain,c=after", "chain,c=last", "split:24,halving,c=after"}) {
+        const DotModel& m = model(name);
+        GemmOptions o;
+        o.output = narrow::find_format(out).value();
+        for (const Family family : {Family::near_one, Family::any_bits})
+          for (const bool with_c : {false, true})
+            require_expected(m, parse_plan(text), test::make_problem(m, family, 6, 18, 150, 9), with_c, o, out);
+      }
+}
+
+TEST_CASE("gemm: blocks of threads add products of their own, by halving, and four sums take the blocks in turn") {
+  // Values whose products and sums FP32 rounds, added here as a kernel's threads do.
+  const DotModel& m = model("software.muladd.f32.f16.f16");
+  for (const std::size_t k : {1, 2, 255, 256, 257, 700, 1301, 2600}) {
+    const Problem p = test::make_problem(m, Family::near_one, 2, 3, k, 11);
+    const test::Matrix d = test::product(m, parse_plan("blocks:128,run=2"), Matrices(m, p), false);
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t j = 0; j < 3; ++j) {
+        float sums[4] = {}, total = 0;
+        std::size_t blocks = 0;
+        for (std::size_t first = 0; first < k; first += 256, ++blocks) {
+          float threads[128] = {};
+          for (std::size_t n = first; n < std::min(k, first + 256); ++n)
+            threads[(n - first) / 2] += static_cast<float>(narrow::decode(p.row(i)[n], m.a.format)) *
+                                        static_cast<float>(narrow::decode(p.col(j)[n], m.b.format));
+          for (std::size_t offset = 64; offset > 0; offset /= 2)
+            for (std::size_t t = 0; t < offset; ++t) threads[t] += threads[t + offset];
+          sums[blocks % 4] += threads[0];
+        }
+        for (std::size_t s = 0; s < std::min<std::size_t>(4, blocks); ++s) total += sums[s];
+        CHECK(d.get(i, j) == std::bit_cast<std::uint32_t>(total));
+      }
+  }
 }
 
 TEST_CASE("gemm: promote:128 is split:128 where there is no C, and every plan is chain where K is short") {

@@ -25,6 +25,12 @@ const char* const texts[] = {"chain",
                              "split:64,reversed",
                              "split:64,output",
                              "split:64,pairwise,output,rna",
+                             "split:64,halving",
+                             "split:152,stored,c=after",
+                             "split:1080,serial,c=first",
+                             "chain,c=last",
+                             "blocks:128,run=2",
+                             "slice:32,halving,run=1",
                              "slice:4",
                              "slice:3,run=8",
                              "slice:4,pairwise,run=32",
@@ -51,7 +57,9 @@ const DotModel& model(const char* name) {
 }  // namespace
 
 TEST_CASE("plan: texts are read and written alike") {
-  for (const char* text : texts) {
+  std::vector<const char*> all(std::begin(texts), std::end(texts));
+  all.insert(all.end(), {"chain,residue=64,c=after", "split:152,stored,residue=128,c=after"});
+  for (const char* text : all) {
     CAPTURE(text);
     const Plan plan = narrow::parse_plan(text);
     CHECK(narrow::plan_text(plan) == text);

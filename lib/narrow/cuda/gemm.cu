@@ -14,10 +14,10 @@ std::string why_no_kernel(const DotModel& model, const Plan& plan, bool with_c) 
   const bool fused = detail::has_fused_kernel(model), joins = plan.order != SumOrder::chain;
   const std::string of_model = "model '" + std::string(model.name.view()) + "'";
   if (!fused && !detail::has_scalar_kernel(model)) return "gpu: no kernel for " + of_model;
-  if (plan.order == SumOrder::stream_k || plan.c_last || plan.operands != Operands::cut)
+  if (plan.order == SumOrder::stream_k || plan.c != PlaceOfC::usual || plan.operands != Operands::cut)
     return "gpu: no kernel for plan '" + plan_text(plan) + "'";
-  if (!is_chain(plan) && (!fused || model.rule != DotRule::fused || (joins && with_c) || plan.join == Join::pairwise ||
-                          plan.join_in_output))
+  if (!is_chain(plan) && (!fused || model.rule != DotRule::fused || (joins && with_c) || plan.join == Join::pairwise || plan.join == Join::halving ||
+                          plan.partials != Partials::wide))
     return "gpu: no kernel for plan '" + plan_text(plan) + "' of " + of_model + "; chain is always possible";
   return "";
 }

@@ -1,6 +1,7 @@
 // What happens after the chains: their results joined, scaled, added to C, rounded to the output.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -25,9 +26,11 @@ struct Product {
   bool has_scales() const { return !options.scale_a.values.empty() || !options.scale_b.values.empty(); }
   // C is the first value of the accumulator, not a term of the epilogue. A bias (one row for all) never is.
   bool c_starts() const {
-    return has_c() && plan.order == SumOrder::chain && !plan.c_last && c.pitch != 0 && options.alpha == 1 &&
-           options.beta == 1 && !has_scales();
+    return has_c() && plan.order == SumOrder::chain && plan.c == PlaceOfC::usual && c.pitch != 0 &&
+           options.alpha == 1 && options.beta == 1 && !has_scales();
   }
+  // C is a term of the first part: the epilogue has nothing to add.
+  bool c_joins_first() const { return has_c() && plan.c == PlaceOfC::first; }
   // The result of the one chain is the output, bit for bit: no cast has a say.
   bool is_plain() const {
     return plan.order == SumOrder::chain && options.alpha == 1 && !has_scales() && (!has_c() || c_starts()) &&
@@ -67,12 +70,49 @@ inline std::int32_t add_sums(std::int32_t x, std::int32_t y) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(y));
 }
 
-// parts[0], parts[stride], ...: the results of the chains, in the order of the schedule.
-template <class Sum>
-Sum join_pairwise(const Sum* parts, std::size_t stride, std::size_t count) {
+// parts[0], parts[stride], ...: the results of the chains, in the order of the schedule; add(x, y): their sum.
+template <class Sum, class Add>
+Sum join_pairwise(const Sum* parts, std::size_t stride, std::size_t count, const Add& add) {
   if (count == 1) return parts[0];
   const std::size_t half = std::bit_ceil(count) / 2;
-  return add_sums(join_pairwise(parts, stride, half), join_pairwise(parts + half * stride, stride, count - half));
+  return add(join_pairwise(parts, stride, half, add), join_pairwise(parts + half * stride, stride, count - half, add));
+}
+
+// The parts at even places and those at odd places, each alike: the last exchange is between neighbours.
+template <class Sum, class Add>
+Sum join_halving(const Sum* parts, std::size_t stride, std::size_t count, const Add& add) {
+  if (count == 1) return parts[0];
+  return add(join_halving(parts, 2 * stride, (count + 1) / 2, add),
+             join_halving(parts + stride, 2 * stride, count / 2, add));
+}
+
+template <class Sum, class Add>
+Sum join_by(Join join, const Sum* parts, std::size_t stride, std::size_t count, const Add& add) {
+  if (join == Join::pairwise) return join_pairwise(parts, stride, count, add);
+  if (join == Join::halving) return join_halving(parts, stride, count, add);
+  const bool reversed = join == Join::reversed;
+  Sum sum = parts[reversed ? (count - 1) * stride : 0];
+  for (std::size_t s = 1; s < count; ++s) sum = add(sum, parts[(reversed ? count - 1 - s : s) * stride]);
+  return sum;
+}
+
+// Blocks of `length` parts, each joined by halving; their sums go to four sums in turn.
+template <class Sum, class Add>
+Sum join_blocks(const Sum* parts, std::size_t stride, std::size_t count, std::size_t length, const Add& add) {
+  constexpr std::size_t sums = 4;
+  Sum sum[sums] = {};
+  for (std::size_t block = 0; block * length < count; ++block) {
+    const std::size_t first = block * length;
+    const Sum part = join_halving(parts + first * stride, stride, std::min(length, count - first), add);
+    sum[block % sums] = block < sums ? part : add(sum[block % sums], part);
+  }
+  return join_by(Join::in_order, sum, 1, std::min(sums, (count + length - 1) / length), add);
+}
+
+// A sum as the output's format holds it.
+template <class Sum>
+Sum in_output(const Product& p, Sum sum) {
+  return to_sum(to_code(sum, p.output, p.options.output_cast), p.output, Sum{});
 }
 
 // count parts; first_k(s): where part s begins, which tells its scales.
@@ -88,31 +128,32 @@ Sum join_parts(const Product& p, std::size_t count, const FirstK& first_k, const
     }
   }
   if (p.plan.order == SumOrder::chain) return parts[0];
-  if (p.plan.join_in_output) {
-    const auto code_of = [&](std::size_t s) { return to_code(parts[s * stride], p.output, p.options.output_cast); };
-    Code sum = code_of(p.plan.join == Join::reversed ? count - 1 : 0);
-    if (p.plan.join == Join::pairwise) {
-      std::vector<Code> level(count);
-      for (std::size_t s = 0; s < count; ++s) level[s] = code_of(s);
-      // The tree of join_pairwise from its leaves: the first half is a whole power of two.
-      const auto tree = [&](const auto& self, std::size_t first, std::size_t n) -> Code {
-        if (n == 1) return level[first];
-        const std::size_t half = std::bit_ceil(n) / 2;
-        return add(self(self, first, half), self(self, first + half, n - half), p.output, p.options.output_cast);
-      };
-      sum = tree(tree, 0, count);
-    } else {
-      for (std::size_t s = 1; s < count; ++s)
-        sum = add(sum, code_of(p.plan.join == Join::reversed ? count - 1 - s : s), p.output, p.options.output_cast);
-    }
-    return to_sum(sum, p.output, Sum{});
+  const auto wide = [](Sum x, Sum y) { return add_sums(x, y); };
+  if (p.plan.order == SumOrder::blocks)
+    return join_blocks(parts, stride, count, static_cast<std::size_t>(p.plan.length), wide);
+  const bool c_first = p.c_joins_first();
+  if (p.plan.partials == Partials::wide && !c_first) {
+    if (p.plan.order != SumOrder::promote) return join_by(p.plan.join, parts, stride, count, wide);
+    Sum sum = add_sums(Sum{0}, parts[0]);
+    for (std::size_t s = 1; s < count; ++s) sum = add_sums(sum, parts[s * stride]);
+    return sum;
   }
-  if (p.plan.join == Join::pairwise) return join_pairwise(parts, stride, count);
-  const bool reversed = p.plan.join == Join::reversed;
-  Sum sum = parts[reversed ? (count - 1) * stride : 0];
-  if (p.plan.order == SumOrder::promote) sum = add_sums(Sum{0}, sum);
-  for (std::size_t s = 1; s < count; ++s) sum = add_sums(sum, parts[(reversed ? count - 1 - s : s) * stride]);
-  return sum;
+  const bool rounds_parts = p.plan.partials == Partials::output || p.plan.partials == Partials::stored;
+  std::vector<Sum> terms(count);
+  for (std::size_t s = 0; s < count; ++s) terms[s] = rounds_parts ? in_output(p, parts[s * stride]) : parts[s * stride];
+  if (c_first) terms[0] = add_sums(terms[0], to_sum(p.c(i, j), p.c_format, Sum{}));
+  if (p.plan.partials == Partials::output || p.plan.partials == Partials::serial) {
+    const std::size_t first = p.plan.join == Join::reversed ? count - 1 : 0;
+    if (p.plan.partials == Partials::serial || c_first) terms[first] = in_output(p, terms[first]);
+    // Sums in the output's format by its own arithmetic: an overflow there is the output's.
+    const auto narrow = [&](Sum x, Sum y) {
+      if (p.plan.partials == Partials::serial) return in_output(p, add_sums(x, y));
+      const Cast& cast = p.options.output_cast;
+      return to_sum(add(to_code(x, p.output, cast), to_code(y, p.output, cast), p.output, cast), p.output, Sum{});
+    };
+    return join_by(p.plan.join, terms.data(), 1, count, narrow);
+  }
+  return join_by(p.plan.join, terms.data(), 1, count, wide);
 }
 
 template <class Sum>
@@ -126,7 +167,7 @@ Sum join_parts(const Product& p, const Schedule& schedule, const Sum* parts, std
 // alpha * sum + beta * C: beta * C rounded, then one FMA.
 template <class Sum>
 Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
-  const bool adds_c = p.has_c() && !p.c_starts();
+  const bool adds_c = p.has_c() && !p.c_starts() && !p.c_joins_first();
   if constexpr (std::is_integral_v<Sum>) {
     if (p.options.alpha == 1 && !p.has_scales() && (!adds_c || (p.options.beta == 1 && p.c_format.is_integer()))) {
       if (adds_c) sum = add_sums(sum, to_sum(p.c(i, j), p.c_format, Sum{}));
@@ -136,7 +177,11 @@ Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
   } else {
     Sum factor = p.options.alpha;
     if (!p.scales_over_k() && p.has_scales()) factor *= static_cast<Sum>(p.scale_of(i, j, 0));
-    if (adds_c) sum = std::fma(factor, sum, static_cast<Sum>(p.options.beta) * to_sum(p.c(i, j), p.c_format, Sum{}));
+    if (adds_c && p.plan.c == PlaceOfC::after) {
+      if (factor != 1) sum *= factor;
+      sum = in_output(p, sum) + static_cast<Sum>(p.options.beta) * to_sum(p.c(i, j), p.c_format, Sum{});
+    } else if (adds_c)
+      sum = std::fma(factor, sum, static_cast<Sum>(p.options.beta) * to_sum(p.c(i, j), p.c_format, Sum{}));
     else if (factor != 1) sum *= factor;
     return to_code(sum, p.output, p.final_cast());
   }

@@ -26,14 +26,6 @@ std::vector<Code> product_codes(const ValidateRequest& r, const DotModel& m, con
       run(r.c);
       for (Code& code : d) code = relu_of(code, r.d_format);
       break;
-    case Finish::before_c:
-      run({});
-      for (std::size_t n = 0; n < d.size(); ++n) {
-        const auto sum = static_cast<float>(decode(d[n], r.d_format));
-        const auto c = static_cast<float>(decode(r.c(n / r.d.cols, n % r.d.cols), c_format_of(r)));
-        d[n] = to_code(sum + r.options.beta * c, r.d_format, r.options.output_cast);
-      }
-      break;
     default: {
       options.output = fp32;
       run(r.c);

@@ -65,8 +65,16 @@ std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions&
       return "does not cut K where the scales change; promote:" + std::to_string(s->inner) + " does";
     if (m.is_integer()) return "has scales over K, which need a floating accumulator";
   }
+  const bool scaled = !options.scale_a.values.empty() || !options.scale_b.values.empty();
+  if (plan.c == PlaceOfC::first && (plan.join != Join::in_order || options.alpha != 1 || options.beta != 1 || scaled))
+    return "adds C to the first part, which needs parts joined in order, alpha and beta 1 and no scales";
+  if (plan.partials == Partials::serial && plan.join != Join::in_order && plan.join != Join::reversed)
+    return "keeps one sum in D, to which parts are added in order or reversed";
+  if (m.is_integer() &&
+      (plan.c == PlaceOfC::after || plan.partials == Partials::serial || plan.partials == Partials::stored))
+    return "rounds between sums, which integers do not";
   if (plan.operands != Operands::cut && m.a.format != "tf32"_fmt) return "rounds operands, which only tf32 models do";
-  const bool has_runs = plan.order == SumOrder::slice || plan.order == SumOrder::even;
+  const bool has_runs = plan.order == SumOrder::slice || plan.order == SumOrder::even || plan.order == SumOrder::blocks;
   const int unit = has_runs                           ? (plan.run != 0 ? plan.run : m.instruction_k)
                    : plan.order == SumOrder::stream_k ? plan.tile_k
                                                       : plan.length;

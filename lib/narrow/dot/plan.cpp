@@ -13,18 +13,35 @@ struct OrderWord {
   std::string_view word;
   SumOrder order;
 };
-constexpr OrderWord order_words[] = {
-    {"promote", SumOrder::promote}, {"split", SumOrder::split}, {"slice", SumOrder::slice}, {"even", SumOrder::even},
-    {"streamk", SumOrder::stream_k}};
+constexpr OrderWord order_words[] = {{"promote", SumOrder::promote}, {"split", SumOrder::split},
+                                     {"slice", SumOrder::slice},     {"even", SumOrder::even},
+                                     {"blocks", SumOrder::blocks},   {"streamk", SumOrder::stream_k}};
+
+struct JoinWord {
+  std::string_view word;
+  Join join;
+};
+constexpr JoinWord join_words[] = {
+    {"pairwise", Join::pairwise}, {"reversed", Join::reversed}, {"halving", Join::halving}};
+struct PartialsWord {
+  std::string_view word;
+  Partials partials;
+};
+constexpr PartialsWord partials_words[] = {
+    {"output", Partials::output}, {"stored", Partials::stored}, {"serial", Partials::serial}};
 
 // The orders that keep runs of products together.
-bool has_runs(const Plan& plan) { return plan.order == SumOrder::slice || plan.order == SumOrder::even; }
+bool has_runs(const Plan& plan) {
+  return plan.order == SumOrder::slice || plan.order == SumOrder::even || plan.order == SumOrder::blocks;
+}
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error("plan " + quote(text) + ": " + why +
-              "; plans are chain, promote:128, split:1408, slice:4, even:3, streamk:132, with options after commas: "
-              "pairwise, reversed, output, rne, rna, run=32 (slice, even), tile=128x128x64 (streamk), residue=32 (chain, split), "
-              "c=last (chain)");
+              "; plans are chain, promote:128, split:1408, slice:4, even:3, blocks:128, streamk:132, with options "
+              "after commas: "
+              "pairwise, reversed, halving, output, stored, serial, rne, rna, run=32 (slice, even, blocks), "
+              "tile=128x128x64 (streamk), "
+              "residue=32 (chain, split), c=last (chain), c=first (split), c=after");
 }
 
 // Takes a number from 1 to 2^30 off the front; 0 when there is none.
@@ -53,21 +70,25 @@ void read_tile(Plan& plan, std::string_view sizes, std::string_view text) {
 }
 
 void read_option(Plan& plan, std::string_view word, std::string_view text) {
-  const bool joins = plan.order != SumOrder::chain;
+  const bool joins = plan.order != SumOrder::chain && plan.order != SumOrder::promote && plan.order != SumOrder::blocks;
+  for (const JoinWord& w : join_words)
+    if (joins && word == w.word) return void(plan.join = w.join);
+  for (const PartialsWord& w : partials_words)
+    if (joins && word == w.word) return void(plan.partials = w.partials);
   if (word == "rne" || word == "rna") {
     plan.operands = word == "rne" ? Operands::nearest_even : Operands::nearest_away;
-  } else if (joins && plan.order != SumOrder::promote && (word == "pairwise" || word == "reversed")) {
-    plan.join = word == "pairwise" ? Join::pairwise : Join::reversed;
-  } else if (joins && plan.order != SumOrder::promote && word == "output") {
-    plan.join_in_output = true;
   } else if (has_runs(plan) && word.starts_with("run=")) {
     plan.run = whole_length(word.substr(4), text, "run");
   } else if (plan.order == SumOrder::stream_k && word.starts_with("tile=")) {
     read_tile(plan, word.substr(5), text);
   } else if ((plan.order == SumOrder::chain || plan.order == SumOrder::split) && word.starts_with("residue=")) {
     plan.residue = whole_length(word.substr(8), text, "residue");
-  } else if (!joins && word == "c=last") {
-    plan.c_last = true;
+  } else if (plan.order == SumOrder::chain && word == "c=last") {
+    plan.c = PlaceOfC::last;
+  } else if (plan.order == SumOrder::split && word == "c=first") {
+    plan.c = PlaceOfC::first;
+  } else if (word == "c=after") {
+    plan.c = PlaceOfC::after;
   } else {
     refuse(text, "no option " + quote(word) + " here");
   }
@@ -103,14 +124,17 @@ std::string plan_text(const Plan& plan) {
   std::string text = "chain";
   for (const OrderWord& w : order_words)
     if (plan.order == w.order) text = std::string(w.word) + ":" + std::to_string(plan.length);
-  if (plan.join == Join::pairwise) text += ",pairwise";
-  if (plan.join == Join::reversed) text += ",reversed";
-  if (plan.join_in_output) text += ",output";
+  for (const JoinWord& w : join_words)
+    if (plan.join == w.join) text += "," + std::string(w.word);
+  for (const PartialsWord& w : partials_words)
+    if (plan.partials == w.partials) text += "," + std::string(w.word);
   if (plan.operands == Operands::nearest_even) text += ",rne";
   if (plan.operands == Operands::nearest_away) text += ",rna";
   if (has_runs(plan) && plan.run != 0) text += ",run=" + std::to_string(plan.run);
   if (plan.residue != 0) text += ",residue=" + std::to_string(plan.residue);
-  if (plan.c_last) text += ",c=last";
+  if (plan.c == PlaceOfC::last) text += ",c=last";
+  if (plan.c == PlaceOfC::first) text += ",c=first";
+  if (plan.c == PlaceOfC::after) text += ",c=after";
   const Plan usual;
   if (plan.order == SumOrder::stream_k &&
       std::array{plan.tile_rows, plan.tile_cols, plan.tile_k} != std::array{usual.tile_rows, usual.tile_cols, usual.tile_k})

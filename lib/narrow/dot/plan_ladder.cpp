@@ -1,6 +1,7 @@
 #include "narrow/dot/plan_ladder.hpp"
 
 #include <set>
+#include <utility>
 
 namespace narrow::detail {
 
@@ -18,21 +19,89 @@ std::vector<int> usual_lengths(std::size_t k, std::size_t most_parts) {
   return lengths;
 }
 
+// K in parts whose length is a multiple of what one load takes (16 bytes), and what that leaves over from the kernel's
+// tile comes first in every part. Partial results are added by a second kernel, in FP32 or in the output's format, or
+// one block after the other adds its own to what it finds in D; a bias comes in after the first two and with the first
+// block.
+void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool narrow_operands) {
+  constexpr std::size_t most_parts = 160;
+  const std::size_t load = narrow_operands ? 8 : 4;
+  const bool adds = r.has_c || r.has_bias;
+  std::set<std::size_t> seen;
+  for (std::size_t parts = 1; parts <= most_parts && parts * load <= r.k + load; ++parts) {
+    const std::size_t even = (r.k + parts - 1) / parts, length = (even + load - 1) / load * load;
+    if (!seen.insert(length).second || (parts > 1 && (length >= r.k || length < 2 * load))) continue;
+    const auto leaves = [&](std::size_t tile) { return length % tile != 0 || r.k % length % tile != 0; };
+    for (const int tile : {64, 128, 32, 16}) {
+      if (narrow_operands ? tile == 16 : tile > 32) continue;
+      const bool rest = parts == 1 ? r.k % static_cast<std::size_t>(tile) != 0 : leaves(static_cast<std::size_t>(tile));
+      Plan plan{.order = parts == 1 ? SumOrder::chain : SumOrder::split,
+                .length = parts == 1 ? 0 : static_cast<int>(length)};
+      if (rest) plan.residue = tile;
+      else if (tile != (narrow_operands ? 64 : 32)) continue;  // no rest: the tile does not matter
+      if (!narrow_operands) plan.operands = Operands::nearest_even;
+      plans.push_back(plan);
+      if (parts > 1 && r.has_bias) plans.push_back(plan), plans.back().c = PlaceOfC::first;
+      if (!r.narrow_output) continue;
+      if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;
+      if (parts == 1) continue;
+      plan.partials = Partials::stored;
+      plans.push_back(plan);
+      if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;
+      plan.partials = Partials::serial;
+      plans.push_back(plan);
+      if (r.has_bias) plans.push_back(plan), plans.back().c = PlaceOfC::first;
+    }
+  }
+}
+
+// Threads that share a dot product: each has a chain of its own, over a part of K or over every so many runs of it, and
+// their sums are exchanged (halving) or added by one of them.
+void add_thread_sums(std::vector<Plan>& plans, const LadderRequest& r) {
+  std::vector<Plan> found;
+  std::set<std::pair<int, bool>> seen;
+  for (const int threads : {32, 2, 16, 4, 8, 64, 128})
+    for (const std::size_t load : {1, 4, 8, 2, 16}) {
+      const auto n = static_cast<std::size_t>(threads), even = (r.k + n - 1) / n,
+                 length = (even + load - 1) / load * load;
+      for (const Join join : {Join::halving, Join::in_order})
+        if (length < r.k && seen.insert({static_cast<int>(length), join == Join::halving}).second)
+          found.push_back({.order = SumOrder::split, .length = static_cast<int>(length), .join = join});
+    }
+  for (const int length : {2, 4, 8, 16, 32})
+    for (const Join join : {Join::halving, Join::in_order})
+      if (static_cast<std::size_t>(length) < r.k && seen.insert({length, join == Join::halving}).second)
+        found.push_back({.order = SumOrder::split, .length = length, .join = join});
+  for (const int run : {1, 64, 2, 4, 8, 16, 32})
+    for (const int threads : {32, 16, 2, 4, 8, 64, 128})
+      for (const Join join : {Join::halving, Join::in_order})
+        if (static_cast<std::size_t>(run * threads) < r.k)
+          found.push_back({.order = SumOrder::slice, .length = threads, .join = join, .run = run});
+  for (const Plan& plan : found) {
+    plans.push_back(plan);
+    if (r.narrow_output && (r.has_bias || r.has_c)) plans.push_back(plan), plans.back().c = PlaceOfC::after;
+  }
+}
+
 }  // namespace
 
-std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands, bool has_c) {
+std::vector<Plan> plan_ladder(const LadderRequest& r) {
+  const std::size_t k = r.k;
+  const bool by_fma = r.model.rule == DotRule::fma_chain, rounds_operands = r.model.a.format == "tf32"_fmt;
   std::vector<Plan> plans{Plan{}};
-  if (has_c) plans.push_back({.c_last = true});
+  if (r.has_c) plans.push_back({.c = PlaceOfC::last});
+  if ((r.has_c || r.has_bias) && r.narrow_output) plans.push_back({.c = PlaceOfC::after});
   for (const int length : {128, 32, 64, 256, 512})
     if (static_cast<std::size_t>(length) < k || length == 128) plans.push_back({.order = SumOrder::promote, .length = length});
   const std::vector<int> usual = usual_lengths(k, 16);
   for (const int length : usual) plans.push_back({.order = SumOrder::split, .length = length});
-  for (const int residue : {16, 32, 64, 128})
-    if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
+  if (!by_fma)
+    for (const int residue : {16, 32, 64, 128})
+      if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
   for (const int length : usual) {
     for (const Join join : {Join::pairwise, Join::reversed})
       plans.push_back({.order = SumOrder::split, .length = length, .join = join});
-    plans.push_back({.order = SumOrder::split, .length = length, .join_in_output = true});
+    plans.push_back({.order = SumOrder::split, .length = length, .partials = Partials::output});
   }
   for (const int slices : {2, 4, 8})
     for (const int run : {8, 16, 32, 64, 128})
@@ -44,19 +113,33 @@ std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands, bool has_c) {
       for (const Join join : {Join::in_order, Join::reversed})
         plans.push_back({.order = SumOrder::even, .length = parts, .join = join, .run = run});
     }
+  if (by_fma) add_thread_sums(plans, r);
+  if (r.model.rule == DotRule::multiply_add)  // what cuBLAS's dot product does
+    for (const int run : {2, 1}) plans.push_back({.order = SumOrder::blocks, .length = 128, .run = run});
   std::set<int> lengths(usual.begin(), usual.end());
+  std::vector<Plan> others;
   const auto add_length = [&](int length) {
-    if (static_cast<std::size_t>(length) < k && lengths.insert(length).second) plans.push_back({.order = SumOrder::split, .length = length});
+    if (static_cast<std::size_t>(length) < k && lengths.insert(length).second)
+      others.push_back({.order = SumOrder::split, .length = length});
   };
   for (const int length : usual_lengths(k, k / 16 + 1)) add_length(length);
   for (int length = 16; static_cast<std::size_t>(length) < k; length += 16) add_length(length);
-  if (!rounds_operands) return plans;
+  if (by_fma)
+    for (int length = 4; static_cast<std::size_t>(length) < k && length <= 2048; length += 4) add_length(length);
   std::vector<Plan> all;
   for (Plan plan : plans)
     for (const Operands operands : {Operands::nearest_even, Operands::cut, Operands::nearest_away}) {
-      plan.operands = operands;
+      plan.operands = rounds_operands ? operands : Operands::cut;
       all.push_back(plan);
+      if (!rounds_operands) break;
     }
+  const bool is_nvidia = r.model.generation <= Generation::rtx_blackwell;
+  if (is_nvidia && r.model.fraction_bits > 0 && !r.model.is_block_scaled() && r.model.a.format.width() != 8)
+    add_cutlass_splits(all, r, !rounds_operands);
+  for (Plan plan : others) {
+    if (rounds_operands) plan.operands = Operands::nearest_even;
+    all.push_back(plan);
+  }
   return all;
 }
 

@@ -7,9 +7,18 @@
 
 namespace narrow::detail {
 
-// The likeliest first: chain, promote, K in equal parts of whole tiles (few parts first), then the rarer joins, slices and
-// residues, then every other length that is a multiple of 16; each plan once. Operands are rounded only in models of tf32,
-// in three ways each.
-std::vector<Plan> plan_ladder(std::size_t k, bool rounds_operands, bool has_c = false);
+// What a ladder is for.
+struct LadderRequest {
+  std::size_t k = 0;
+  const DotModel& model;
+  bool has_c = false, has_bias = false;  // a bias is one row for all
+  bool narrow_output = false;            // D has fewer bits than the accumulator
+};
+
+// The likeliest first: chain, promote, K in equal parts of whole tiles (few parts first), then the rarer joins, slices
+// and residues, parts as the kernels of CUTLASS cut them, every other length that is a multiple of 16, and for sums by
+// FMA what threads do that share a dot product; each plan once. Operands are rounded only in models of tf32, in three
+// ways each.
+std::vector<Plan> plan_ladder(const LadderRequest& request);
 
 }  // namespace narrow::detail

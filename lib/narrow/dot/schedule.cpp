@@ -89,7 +89,8 @@ std::vector<std::size_t> plan_cuts(const Plan& plan, const DotModel& model, std:
                                    std::size_t cols, std::size_t row, std::size_t col) {
   switch (plan.order) {
     case SumOrder::chain: return {0, k};
-    case SumOrder::slice: return {};
+    case SumOrder::slice:
+    case SumOrder::blocks: return {};
     case SumOrder::even: return even_cuts(plan, model, k);
     case SumOrder::stream_k: return stream_k_cuts(plan, k, rows, cols, row, col);
     default: break;
@@ -109,6 +110,15 @@ Schedule make_schedule(const Plan& plan, const DotModel& model, std::size_t k, s
     for (std::size_t slice = 0; slice < std::max<std::size_t>(std::min(length, (k + run - 1) / run), 1); ++slice) {
       ChainWriter writer(schedule, model);
       for (std::size_t begin = slice * run; begin < k; begin += length * run) writer.take(begin, std::min(k, begin + run));
+      writer.close();
+    }
+    return schedule;
+  }
+  if (plan.order == SumOrder::blocks) {
+    const std::size_t run = run_of(plan, model);
+    for (std::size_t begin = 0; begin == 0 || begin < k; begin += run) {
+      ChainWriter writer(schedule, model);
+      writer.take(begin, std::min(k, begin + run));
       writer.close();
     }
     return schedule;

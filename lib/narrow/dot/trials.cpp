@@ -37,10 +37,12 @@ bool model_fits(const ValidateRequest& r, const DotModel& m) {
   return fits(r.options.block_a, r.a.rows) && fits(r.options.block_b, r.b.cols) && (has_blocks || r.model != nullptr);
 }
 
-std::vector<ModelClass> fitting_models(const ValidateRequest& r) {
+std::vector<ModelClass> fitting_models(const ValidateRequest& r, bool of_gpu) {
   std::vector<const DotModel*> fitting;
   for (const DotModel& m : dot_models())
     if (model_fits(r, m)) fitting.push_back(&m);
+  const auto foreign = [&](const DotModel* m) { return !is_of_gpu(*m, *r.gpu); };
+  if (of_gpu && r.gpu && !std::all_of(fitting.begin(), fitting.end(), foreign)) std::erase_if(fitting, foreign);
   std::stable_sort(fitting.begin(), fitting.end(), [&](const DotModel* x, const DotModel* y) { return unlikelihood(*x, r.gpu) < unlikelihood(*y, r.gpu); });
   std::vector<ModelClass> classes;
   for (const DotModel* m : fitting) {
@@ -56,36 +58,55 @@ constexpr double first_look_budget = 2e9;       // nanoseconds of one core for t
 constexpr double later_budget = 2e9;            // and for all other outputs
 constexpr double slow_cost = 50;                // from where on a model is asked only about what others left open
 
-// Two plans of one model with the same key have the same sums: where chains end, and in which order they are joined.
-using SumKey = std::tuple<std::vector<std::size_t>, int, bool, int, int, int, bool>;
+// Two plans of one model with the same key have the same sums: where chains end, in which order and format they are
+// joined, where C comes in.
+struct SumKey {
+  std::vector<std::size_t> cuts;
+  Join join = Join::in_order;
+  Partials partials = Partials::wide;
+  int length = 0, run = 0;  // of slices and stream-K, which the cuts do not tell; the tile of a residue
+  Operands operands = Operands::cut;
+  PlaceOfC c = PlaceOfC::last;
+
+  friend auto operator<=>(const SumKey&, const SumKey&) = default;
+};
 
 SumKey key_of(const ValidateRequest& r, const DotModel& m, const Plan& p) {
   const std::size_t k = r.a.cols;
-  const int operands = static_cast<int>(p.operands);
-  if (m.rule == DotRule::integer) return {{}, 0, false, 0, 0, operands, false};
-  if (p.order == SumOrder::stream_k) return {{}, 0, p.join_in_output, p.length, -1, operands, false};
+  SumKey key{.cuts = {}, .join = p.join, .partials = p.partials, .operands = p.operands};
+  if (r.c.data != nullptr)
+    key.c = p.c != PlaceOfC::usual                         ? p.c
+            : p.order == SumOrder::chain && r.c.pitch != 0 ? PlaceOfC::usual
+                                                           : PlaceOfC::last;
+  if (m.rule == DotRule::integer) return {.cuts = {}, .operands = p.operands};
+  if (p.order == SumOrder::stream_k) {
+    key.length = p.length, key.run = -1;
+    return key;
+  }
   Plan q = p;
   const std::size_t run = static_cast<std::size_t>(p.run != 0 ? p.run : std::max(m.instruction_k, 1));
   if (p.order == SumOrder::slice && (k + run - 1) / run <= static_cast<std::size_t>(p.length))  // one run a slice
-    q = {.order = SumOrder::split, .length = static_cast<int>(run), .join = p.join, .join_in_output = p.join_in_output};
-  if (q.order == SumOrder::slice) return {{}, static_cast<int>(p.join), p.join_in_output, p.length, static_cast<int>(run), operands, false};
-  std::vector<std::size_t> cuts = plan_cuts(q, m, k, r.d.rows, r.d.cols);
-  const std::size_t parts = cuts.size() - 1;
-  // (p0 + p1) + p2 is the tree of three as well; two parts have one sum.
-  Join join = q.join;
-  if (parts <= 2 || (parts == 3 && join == Join::pairwise)) join = Join::in_order;
-  const bool in_output = q.join_in_output && parts > 1;
-  // A chain takes C first where the others take it last.
-  const bool chain = q.order == SumOrder::chain && !q.c_last && r.c.data != nullptr;
-  return {std::move(cuts), static_cast<int>(join), in_output, q.residue, 0, operands, chain};
+    q.order = SumOrder::split, q.length = static_cast<int>(run), q.run = 0;
+  if (q.order == SumOrder::slice || q.order == SumOrder::blocks) {
+    key.length = q.order == SumOrder::blocks ? -p.length : p.length, key.run = static_cast<int>(run);
+    return key;
+  }
+  key.cuts = plan_cuts(q, m, k, r.d.rows, r.d.cols);
+  const std::size_t parts = key.cuts.size() - 1;
+  // (p0 + p1) + p2 is the tree of three as well, and (p0 + p2) + p1 is none of them; two parts have one sum.
+  if (parts <= 2 || (parts == 3 && key.join == Join::pairwise)) key.join = Join::in_order;
+  if (parts == 1) key.partials = Partials::wide;
+  for (std::size_t n = 0; q.residue != 0 && n < parts; ++n)
+    if ((key.cuts[n + 1] - key.cuts[n]) % static_cast<std::size_t>(q.residue) != 0) key.length = q.residue;
+  return key;
 }
 
 bool plan_fits(const ValidateRequest& r, const DotModel& m, const Plan& p) {
   if (!plan_problem(m, p, r.options).empty()) return false;
   if (r.plan) return true;
-  if (p.join_in_output && r.d_format == "fp32"_fmt) return false;  // the usual join under another name
-  // No kernel cuts an instruction.
-  return p.order != SumOrder::split || static_cast<std::size_t>(p.length) % chain_unit(m) == 0;
+  if (p.partials != Partials::wide && r.d_format == "fp32"_fmt) return false;  // the usual join under another name
+  // No kernel cuts an instruction; one that takes what is left over first fills it up.
+  return p.order != SumOrder::split || p.residue != 0 || static_cast<std::size_t>(p.length) % chain_unit(m) == 0;
 }
 
 // The span of the numbers of an operand, line by line: largest magnitude over the last place that any of them uses.
@@ -223,27 +244,37 @@ std::uint64_t distance_between(Code x, Code y, const Format& f) {
   return static_cast<std::uint64_t>(std::max(bit_length(ulp_distance(x, y, f)), 1));
 }
 
-Search prepare_search(const ValidateRequest& r, bool usual_only) {
-  Search search{fitting_models(r), {}, {}, 0, 0};
+Search prepare_search(const ValidateRequest& r, const SearchLimits& limits) {
+  const bool usual_only = limits.usual_only;
+  Search search{fitting_models(r, limits.of_gpu), {}, {}, 0, 0};
   if (search.classes.empty() && r.model != nullptr)
     throw Error("validate: " + std::string(r.model->name.view()) + " does not take operands of these types");
   if (search.classes.empty()) throw Error("validate: no model takes operands of these types and gives such a result");
   const SumSpan span = span_of_sums(r);
   const std::size_t k = r.a.cols;
-  const std::vector<std::size_t> most_plans = plans_within_budget(search.classes, k, plan_ladder(k, false, true).size());
+  std::vector<std::vector<Plan>> ladders;
+  std::size_t longest = 0;
+  for (const ModelClass& c : search.classes) {
+    const bool narrow_output = !r.d_format.is_integer() && r.d_format.width() < c.models[0]->accumulator.format.width();
+    const bool has_c = r.c.data != nullptr && r.c.pitch != 0, has_bias = r.c.data != nullptr && r.c.pitch == 0;
+    ladders.push_back(r.plan ? std::vector<Plan>{*r.plan}
+                             : plan_ladder({k, *c.models[0], has_c, has_bias, narrow_output}));
+    longest = std::max(longest, ladders.back().size());
+  }
+  const std::vector<std::size_t> most_plans = plans_within_budget(search.classes, k, longest);
   Trial exact;  // all pairs that round nothing
   for (std::size_t c = 0; c < search.classes.size(); ++c) {
     const DotModel& m = *search.classes[c].models[0];
     search.models += search.classes[c].models.size();
     if (usual_only && !is_fast(m)) continue;
-    std::vector<Plan> plans = r.plan ? std::vector<Plan>{*r.plan} : plan_ladder(k, m.a.format == "tf32"_fmt, r.c.data != nullptr && r.c.pitch != 0);
+    std::vector<Plan>& plans = ladders[c];
     std::erase_if(plans, [&](const Plan& p) { return !plan_fits(r, m, p); });
     const bool is_exact = m.a.format != "tf32"_fmt && sums_exactly(m, span);
     const std::size_t most = is_exact || r.plan ? plans.size() : usual_only ? std::min<std::size_t>(most_plans[c], 32) : most_plans[c];
     std::map<SumKey, std::size_t> by_key;
     const std::size_t first_trial = search.trials.size();
     for (const Plan& plan : plans) {
-      if (is_exact && !plan.join_in_output) {
+      if (is_exact && plan.partials == Partials::wide && plan.c != PlaceOfC::after) {
         exact.members.push_back({c, plan}), ++search.pairs;
         continue;
       }
@@ -414,6 +445,10 @@ bool sift_alike(const ValidateRequest& r, Search& search, Finish finish, double 
 
 }  // namespace
 
+void ask(const ValidateRequest& r, Search& search, const std::vector<OutputPlace>& places, Finish finish) {
+  for (const OutputPlace& place : places) Round(r, search, place, finish).run();
+}
+
 bool sift(const ValidateRequest& r, Search& search, Finish finish, double from, double to) {
   Search slow = search;
   const auto is_slow = [&](const Trial& t) { return !is_fast(search.model(t.members.front())); };
@@ -421,11 +456,13 @@ bool sift(const ValidateRequest& r, Search& search, Finish finish, double from, 
   std::erase_if(search.trials, is_slow);
   const bool fast_found = !search.trials.empty() && sift_alike(r, search, finish, from, (from + to) / 2);
   const bool fast_exact = fast_found && search.trials.front().misses == 0;
-  if (fast_exact)  // a slow model with these bits sums as one of those that were found
+  if (fast_exact)  // a slow model with these bits sums as one of those that were found, or in one chain
     std::erase_if(slow.trials, [&](const Trial& t) {
-      return std::none_of(search.trials.begin(), search.trials.end(), [&](const Trial& f) {
-        return std::any_of(f.members.begin(), f.members.end(), [&](const Pair& p) { return p.plan == t.members.front().plan; });
-      });
+      return t.members.front().plan.order != SumOrder::chain &&
+             std::none_of(search.trials.begin(), search.trials.end(), [&](const Trial& f) {
+               return std::any_of(f.members.begin(), f.members.end(),
+                                  [&](const Pair& p) { return p.plan == t.members.front().plan; });
+             });
     });
   if (slow.trials.empty()) return fast_found;
   const bool slow_found = sift_alike(r, slow, finish, (from + to) / 2, to);

@@ -40,8 +40,12 @@ struct Search {
   const DotModel& model(const Pair& p) const { return *classes[p.models].models.front(); }
 };
 
-// All that fits the request. Throws Error where nothing does. usual_only: fast models and the likeliest plans.
-Search prepare_search(const ValidateRequest& request, bool usual_only = false);
+// All that fits the request. Throws Error where nothing does. usual_only: fast models and the likeliest plans; of_gpu:
+// only what the GPU that was named computes, where there is any.
+struct SearchLimits {
+  bool usual_only = false, of_gpu = false;
+};
+Search prepare_search(const ValidateRequest& request, const SearchLimits& limits = {});
 
 // The outputs that tell plans apart first: those whose exact sum lies next to where the output's rounding turns, for
 // outputs narrower than the accumulator; else places spread over D.
@@ -51,6 +55,9 @@ std::vector<OutputPlace> telling_outputs(const ValidateRequest& request, std::si
 // nothing did so well, one trial is left: the one with the most hits, then the nearest, and the likeliest where nothing
 // was hit at all. Returns whether any did.
 bool sift(const ValidateRequest& request, Search& search, Finish finish, double from, double to);
+
+// Holds every trial against these outputs: hits and misses are counted.
+void ask(const ValidateRequest& request, Search& search, const std::vector<OutputPlace>& places, Finish finish);
 
 // Nanoseconds of one core that a product takes, about: what keeps the search within its time.
 double cost_of(const DotModel& model);

@@ -114,14 +114,6 @@ Real tree_sum(const Real* a, const Real* b, std::size_t begin, std::size_t end) 
 template <class Sum>
 Code finish_otherwise(const Product& p, Sum sum, std::size_t i, std::size_t j, Finish how) {
   if (how == Finish::relu) return relu_of(finish(p, sum, i, j), p.output);
-  if (how == Finish::before_c) {
-    GemmOptions options = p.options;
-    options.beta = 0;
-    const Product first{p.model, p.plan, p.a, p.b, p.c, options, p.output, p.c_format, p.rows, p.cols, p.k};
-    const auto rounded = static_cast<float>(decode(finish(first, sum, i, j), p.output));
-    const auto c = static_cast<float>(decode(p.c(i, j), p.c_format));
-    return to_code(rounded + p.options.beta * c, p.output, p.options.output_cast);
-  }
   const Format fp32 = "fp32"_fmt, between = how == Finish::through_fp16   ? "fp16"_fmt
                                             : how == Finish::through_bf16 ? "bf16"_fmt
                                                                           : "tf32"_fmt;
@@ -134,7 +126,7 @@ Code finish_otherwise(const Product& p, Sum sum, std::size_t i, std::size_t j, F
 ChainPlan chain_plan(const Plan& plan, const DotModel& model, std::size_t k, std::size_t rows, std::size_t cols,
                      std::size_t row, std::size_t col) {
   ChainPlan out{plan, {}, {}};
-  if (plan.residue == 0 && plan.order != SumOrder::slice) {
+  if (plan.residue == 0 && plan.order != SumOrder::slice && plan.order != SumOrder::blocks) {
     const std::size_t unit = chain_unit(model);
     out.ends = plan_cuts(plan, model, k, rows, cols, row, col);
     out.ends.erase(out.ends.begin());
@@ -320,9 +312,12 @@ void OutputUnderPlans::codes(std::span<const ChainPlan* const> plans, std::span<
   const Format& f = operands_->request.model.accumulator.format;
   const bool fits_float = f.mantissa_bits <= 23 && f.exponent_bits <= 8;
   for (std::size_t first = 0; first < plans.size();) {
-    std::size_t count = 1;  // plans with an order of their own go alone
-    if (plans[first]->order.empty())
-      while (first + count < plans.size() && count < lane_columns && plans[first + count]->order.empty()) ++count;
+    std::size_t count = 1;  // plans with an order of their own go alone, but with those that only join otherwise
+    const auto goes_with = [&](const ChainPlan& x, const ChainPlan& y) {
+      return x.order.empty() ? y.order.empty() : x.order == y.order && x.ends == y.ends;
+    };
+    while (first + count < plans.size() && count < lane_columns && goes_with(*plans[first], *plans[first + count]))
+      ++count;
     const Plans batch = plans.subspan(first, count);
     if (operands_->request.model.is_integer()) operands_->run<std::int32_t>(batch, out.data() + first, how);
     else if (fits_float) operands_->run<float>(batch, out.data() + first, how);

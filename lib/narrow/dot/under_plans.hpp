@@ -23,8 +23,7 @@ enum class Finish : std::uint8_t {
   through_fp16,  // rounded to a format between first
   through_bf16,
   through_tf32,
-  before_c,      // rounded to the output's format before C is added
-  relu           // negative outputs are zero
+  relu  // negative outputs are zero
 };
 // The output of relu: what has a sign is +0, NaN stays.
 constexpr Code relu_of(Code code, const Format& f) noexcept {

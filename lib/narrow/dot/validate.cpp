@@ -60,18 +60,37 @@ constexpr std::size_t kept_differences = std::size_t{1} << 20;
 void look_again(const ValidateRequest& r, Search& search, Finish finish) {
   constexpr std::size_t rows = 128, most = 48;
   if (search.trials.size() < 2 || r.d.rows < 4 * rows) return;
-  std::vector<Trial> right, slow;
+  std::vector<Trial> right, others;
   std::size_t asked = 0;
   for (const Trial& t : search.trials) {
     const Pair& first = t.members.front();
-    if (!is_fast(search.model(first))) slow.push_back(t);
-    else if (t.misses == 0 && asked++ < most &&
+    if (!is_fast(search.model(first)) || (t.misses == 0 && asked++ >= most)) others.push_back(t);
+    else if (t.misses == 0 &&
              compare_all(r, search.model(first), first.plan, {.finish = finish, .rows = rows}).wrong == 0)
       right.push_back(t);
   }
-  if (right.empty()) return;
-  right.insert(right.end(), slow.begin(), slow.end());
+  if (right.empty() && others.empty()) return;
+  right.insert(right.end(), others.begin(), others.end());
   search.trials = std::move(right);
+}
+
+// One that was right on the telling outputs is wrong elsewhere: there the others are asked next, and those that are
+// wrong too need no comparison with all of D.
+void drop_wrong(const ValidateRequest& r, Search& search, std::size_t first,
+                const std::vector<OutputDifference>& differences, Finish finish) {
+  constexpr std::size_t asked = 8;
+  std::vector<OutputPlace> places;
+  for (const OutputDifference& d : differences)
+    if (places.size() < asked) places.push_back({d.item, d.row, d.col});
+  Search others = search;
+  others.trials.erase(others.trials.begin(), others.trials.begin() + static_cast<std::ptrdiff_t>(first));
+  for (Trial& t : others.trials) t.hits = t.misses = 0;
+  ask(r, others, places, finish);
+  std::size_t n = first;
+  for (const Trial& t : others.trials) {
+    if (t.misses == 0) search.trials[n++] = search.trials[static_cast<std::size_t>(&t - others.trials.data()) + first];
+  }
+  search.trials.resize(n);
 }
 
 Explained explain(const ValidateRequest& r, Search search, Finish finish, double from, double to) {
@@ -90,7 +109,8 @@ Explained explain(const ValidateRequest& r, Search search, Finish finish, double
   look_again(r, e.search, finish);
   double spent = 0;
   std::size_t failed = 0;
-  for (const Trial& t : e.search.trials) {
+  for (std::size_t n = 0; n < e.search.trials.size(); ++n) {
+    const Trial t = e.search.trials[n];
     // The first is always held against all of D, and those after it that missed nothing until one of them is right.
     const double cost = cost_of_trial(t);
     const bool open = e.exact.empty() && (spent == 0 || (t.misses == 0 && failed < most_failures));
@@ -107,12 +127,14 @@ Explained explain(const ValidateRequest& r, Search search, Finish finish, double
     const bool report = finish == Finish::as_asked && failed == 0 && e.exact.empty();
     FullComparison full = compare_all(r, e.search.model(first), first.plan,
                                       {.finish = finish,
-                                       .differences = report ? kept_differences : 0,
+                                       .differences = report ? kept_differences : 1,
                                        .stop_when_wrong = failed != 0 || !e.exact.empty(),
                                        .keep_expected = report},
                                       progress);
     if (full.wrong == 0) e.exact.push_back(t);
-    else ++failed;
+    else if (e.exact.empty() && t.misses == 0 && n + 1 < e.search.trials.size())
+      drop_wrong(r, e.search, n + 1, full.differences, finish);
+    if (full.wrong != 0) ++failed;
     const double share = static_cast<double>(full.equal) / static_cast<double>(full.equal + full.wrong);
     if (share > e.equal_share) e.equal_share = share, e.closest = t, e.full = std::move(full);
   }
@@ -256,19 +278,21 @@ bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
     return true;
   };
   const Way ways[] = {
-      {Finish::before_c, "the product was rounded to D's format before C was added: two roundings", narrow_output && r.c.data != nullptr},
       {Finish::through_fp16, "the output was rounded twice: to fp16 first", narrow_output && r.d_format != "fp16"_fmt},
       {Finish::through_bf16, "the output was rounded twice: to bf16 first", narrow_output && r.d_format != "bf16"_fmt},
       {Finish::through_tf32, "the output was rounded twice: to tf32 first", narrow_output},
-      {Finish::through_fp16, "every output is an fp16 number: it was rounded to fp16 and stored as fp32", holds("fp16"_fmt)},
-      {Finish::through_bf16, "every output is a bf16 number: it was rounded to bf16 and stored as fp32", holds("bf16"_fmt)},
-      {Finish::through_tf32, "every output is a tf32 number: it was rounded to tf32 and stored as fp32", holds("tf32"_fmt)}};
+      {Finish::through_fp16, "every output is an fp16 number: it was rounded to fp16 and stored as fp32",
+       holds("fp16"_fmt)},
+      {Finish::through_bf16, "every output is a bf16 number: it was rounded to bf16 and stored as fp32",
+       holds("bf16"_fmt)},
+      {Finish::through_tf32, "every output is a tf32 number: it was rounded to tf32 and stored as fp32",
+       holds("tf32"_fmt)}};
   for (const Way& way : ways) {
     if (!way.possible) continue;
-    const Explained e = explain(r, prepare_search(r, true), way.finish, 0.5, 0.8);
+    const Explained e = explain(r, prepare_search(r, {.usual_only = true}), way.finish, 0.5, 0.8);
     if (e.exact.empty()) continue;
     std::vector<Candidate> candidates = named(r, e.search, e.exact, result.total);
-    result.relation = way.finish == Finish::before_c ? "rounded before C" : narrow_output ? "rounded twice" : "rounded to less";
+    result.relation = narrow_output ? "rounded twice" : "rounded to less";
     result.suspicions.push_back(std::string(way.sentence) + "; with that, " + name_of(candidates.front()) + " gives every bit");
     set_closest(result, r, std::move(candidates), false);
     return true;
@@ -282,12 +306,13 @@ ValidateResult validate(const ValidateRequest& r) {
   check_request(r);
   ValidateResult result;
   result.total = static_cast<std::uint64_t>(r.batch.count) * r.d.rows * r.d.cols;
-  Search search = prepare_search(r);  // what fits no model is said before the work
+  Search search = prepare_search(r, {.of_gpu = true});  // what fits no model is said before the work
   const ValueVerdict values = look_at_values(r);
   if (values.relation) {
     set_relation(result, r, *values.relation);
   } else {
-    Explained e = explain(r, std::move(search), Finish::as_asked, 0.05, 0.9);
+    Explained e = explain(r, std::move(search), Finish::as_asked, 0.05, r.gpu ? 0.5 : 0.9);
+    if (r.gpu && e.exact.empty()) e = explain(r, prepare_search(r), Finish::as_asked, 0.5, 0.9);  // some other GPU?
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     if (!e.exact.empty()) set_exact(result, r, e);
     else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))

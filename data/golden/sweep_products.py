@@ -1,0 +1,168 @@
+"""Products of random shapes on a GPU, each put to `narrow validate`: how many are named bit for bit.
+
+    python data/golden/sweep_products.py build/release/apps/narrow OUT.tsv --shapes 400 --seed 7
+
+Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch; 400 shapes are
+2,000 products. Operands are product_code() of lib/narrow/golden/product_inputs.hpp. Those that are not named are kept with --keep.
+"""
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from record_operations import DEVICE, driver, mark, recorded_kernels, tensor, values, mix, GOLDEN
+
+TYPES = ("f16", "bf16", "tf32", "e4m3", "s8")
+FLOATS = {"f16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32, "fp64": torch.float64}
+
+
+def shapes(count, seed):
+    """(m, n, k): a third friendly, a third any, and what is awkward: one row, one column, K of 3000 or 20,000, odd K."""
+    draw = random.Random(seed)
+
+    def size(low, high, step):
+        n = round(math.exp(draw.uniform(math.log(low), math.log(high))))
+        return max(low, n // step * step)
+    for i in range(count):
+        step = (64, 8, 1)[i % 3]
+        m, n, k = size(step, 2048, step), size(step, 2048, step), size(step, 65536, step)
+        kind = draw.randrange(12)
+        if kind == 0: m = 1
+        if kind == 1: n = 1
+        if kind == 2: k = 3000
+        if kind == 3: k = 20000
+        if kind == 4: k |= 1
+        while m * n * k > 1 << 27:  # half a second of the emulator
+            if n >= m and n > 64: n //= 2
+            elif m > 64: m //= 2
+            else: k //= 2
+        yield m, n, k
+
+
+def integers(seed, matrix, shape):
+    index = torch.arange(math.prod(shape), dtype=torch.int64, device=DEVICE)
+    return ((mix(index * GOLDEN + (seed * 2 + matrix)) & 0xFF) - 256 * (mix(index * GOLDEN + (seed * 2 + matrix)) >> 7 & 1)).to(torch.int8).reshape(shape)
+
+
+def product(kind, api, m, n, k, seed):
+    """The tensors of a product and the call that makes d; None where torch has no such product."""
+    if kind in ("e4m3", "s8"):
+        if api != "matmul": return None
+        m = max(32, m // 8 * 8) if kind == "s8" else m
+        n, k = max(16, n // 16 * 16), max(16, k // 16 * 16)
+    if kind == "e4m3":
+        a = values(seed, 0, m * k).reshape(m, k).to(torch.float8_e4m3fn)
+        b = values(seed, 1, k * n).reshape(k, n).to(torch.float8_e4m3fn)
+        bt = b.t().contiguous().t()
+        one = torch.ones((), device=DEVICE)
+        return {"a": a, "b": b}, lambda: torch._scaled_mm(a, bt, one, one, out_dtype=torch.bfloat16, use_fast_accum=bool(seed % 2))
+    if kind == "s8":
+        a, b = integers(seed, 0, (m, k)), integers(seed, 1, (k, n))
+        return {"a": a, "b": b}, lambda: torch._int_mm(a, b)
+    dtype = FLOATS[kind]
+    if api == "bmm":
+        items = 2 + seed % 3
+        a, b = tensor(seed, 0, (items, m, k), dtype), tensor(seed, 1, (items, k, n), dtype)
+        return {"a": a, "b": b}, lambda: torch.bmm(a, b)
+    a = tensor(seed, 0, (m, k), dtype)
+    if api == "matmul":
+        b = tensor(seed, 1, (k, n), dtype)
+        return {"a": a, "b": b}, lambda: torch.matmul(a, b)
+    b = tensor(seed, 1, (n, k), dtype)
+    if api == "linear": return {"a": a, "b": b}, lambda: F.linear(a, b)
+    c = tensor(seed + 1000, 0, (n,), dtype)
+    return {"a": a, "b": b, "c": c}, lambda: F.linear(a, b, c)
+
+
+def command(narrow, kind, api, file, names):
+    line = [narrow, "validate", "--a", f"{file}:a", "--b", f"{file}:b", "--d", f"{file}:d", "--gpu", "hopper", "--json", "--threads", "1"]
+    if api.startswith("linear"): line += ["--transpose-b"]
+    if "c" in names: line += ["--c", f"{file}:c"]
+    return line
+
+
+def judge(narrow, row, file, names, keep):
+    run = subprocess.run(command(narrow, row["type"], row["api"], file, names), capture_output=True, text=True)
+    try:
+        answer = json.loads(run.stdout)
+    except ValueError:
+        answer = {"exact": False, "model": "-", "plan": run.stderr.strip()[:80], "equal_count": 0, "total": row["m"] * row["n"]}
+    row.update(exact=int(answer["exact"] and not answer.get("wrong_gpu")), model=answer["model"], plan=answer["plan"], equal=answer["equal_count"], total=answer["total"])
+    if keep and not row["exact"]: shutil.copy(file, os.path.join(keep, f"{row['type']}-{row['api']}-{row['m']}x{row['n']}x{row['k']}-{row['seed']}.safetensors"))
+    os.remove(file)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("narrow")
+    parser.add_argument("out")
+    parser.add_argument("--shapes", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--keep")
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = "tf32" in options.types
+    draw = random.Random(options.seed + 1)
+    if options.keep: os.makedirs(options.keep, exist_ok=True)
+    rows, waiting = [], []
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        work = []
+        for m, n, k in shapes(options.shapes, options.seed):
+            for kind in options.types.split(","):
+                api = "matmul" if kind in ("e4m3", "s8") else draw.choice(("matmul", "matmul", "linear", "linear+bias", "bmm"))
+                if kind == "fp64" and api == "linear+bias": api = "linear"
+                work.append((kind, api, m, n, k, draw.randrange(10**6, 10**9)))
+        for start in range(0, len(work), 100):
+            made = []
+
+            def calls():
+                for kind, api, m, n, k, seed in work[start:start + 100]:
+                    operands, call = product(kind, api, m, n, k, seed)
+                    made.append([kind, api, seed, operands, None])
+
+                    def run(call=call, at=made[-1]):
+                        try:
+                            at[4] = call()
+                        except RuntimeError as e:
+                            print(f"refused: {kind} {api} {m}x{n}x{k}: {str(e).splitlines()[0]}", file=sys.stderr)
+                    yield run
+            names = recorded_kernels(calls())
+            for number, (kind, api, seed, operands, d) in enumerate(made):
+                if d is None: continue
+                file = os.path.join(folder, f"{start + number}.safetensors")
+                save_file({name: t.contiguous().cpu() for name, t in {**operands, "d": d}.items()}, file)
+                shape = {"m": d.shape[-2], "n": d.shape[-1], "k": operands["a"].shape[-1]}
+                row = {"type": kind, "api": api, **shape, "seed": seed, "kernel": " ".join(names[number])}
+                waiting.append(pool.submit(judge, options.narrow, row, file, set(operands), options.keep))
+        for n, w in enumerate(waiting):
+            rows.append(w.result())
+            if n % 100 == 99: print(f"{n + 1} of {len(waiting)}: {sum(r['exact'] for r in rows)} named", flush=True)
+    columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "kernel")
+    with open(options.out, "w") as f:
+        f.write(f"# gpu {torch.cuda.get_device_name()}\n# driver {driver()}\n# torch {torch.__version__}\n# date {datetime.date.today()}\n")
+        f.write(f"# command sweep_products.py narrow --shapes {options.shapes} --seed {options.seed} --types {options.types}\n")
+        f.write("\t".join(columns) + "\n")
+        for r in rows: f.write("\t".join(str(r[c]) for c in columns) + "\n")
+    for kind in options.types.split(","):
+        mine = [r for r in rows if r["type"] == kind]
+        print(f"{kind}: {sum(r['exact'] for r in mine)} of {len(mine)} named")
+    print(f"all: {sum(r['exact'] for r in rows)} of {len(rows)} named, {100 * sum(r['exact'] for r in rows) / len(rows):.2f} %")
+
+
+if __name__ == "__main__":
+    main()
