@@ -64,6 +64,10 @@ def targets(seed, rows, cols, ignored):
 def codes_of(t):
     """Codes as int64, NaNs made one."""
     t = t.detach().contiguous()
+    if t.dtype == torch.int32:
+        return t.to(torch.int64).flatten() & 0xFFFFFFFF
+    if t.dtype == torch.float64:
+        return t.view(torch.int64).flatten()
     if t.dtype == torch.float32:
         bits = t.view(torch.int32).to(torch.int64) & 0xFFFFFFFF
         return torch.where(torch.isnan(t), 0x7FFFFFFF, bits).flatten()

@@ -3,7 +3,8 @@
     python data/golden/sweep_products.py build/release/apps/narrow OUT.tsv --shapes 400 --seed 7
 
 Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch; 400 shapes are
-2,000 products. Operands are product_code() of lib/narrow/golden/product_inputs.hpp. Those that are not named are kept with --keep.
+2,000 products. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
+is that of record_operations.py. Those that are not named are kept with --keep.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from record_operations import DEVICE, driver, mark, recorded_kernels, tensor, values, mix, GOLDEN
+from record_operations import DEVICE, GOLDEN, codes_of, driver, hash_of, mix, recorded_kernels, tensor, values
 
 TYPES = ("f16", "bf16", "tf32", "e4m3", "s8")
 FLOATS = {"f16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32, "fp64": torch.float64}
@@ -147,12 +148,12 @@ def main():
                 file = os.path.join(folder, f"{start + number}.safetensors")
                 save_file({name: t.contiguous().cpu() for name, t in {**operands, "d": d}.items()}, file)
                 shape = {"m": d.shape[-2], "n": d.shape[-1], "k": operands["a"].shape[-1]}
-                row = {"type": kind, "api": api, **shape, "seed": seed, "kernel": " ".join(names[number])}
+                row = {"type": kind, "api": api, **shape, "seed": seed, "hash": f"{hash_of(codes_of(d)):016X}", "kernel": " ".join(n[:60] for n in names[number])}
                 waiting.append(pool.submit(judge, options.narrow, row, file, set(operands), options.keep))
         for n, w in enumerate(waiting):
             rows.append(w.result())
             if n % 100 == 99: print(f"{n + 1} of {len(waiting)}: {sum(r['exact'] for r in rows)} named", flush=True)
-    columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "kernel")
+    columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "hash", "kernel")
     with open(options.out, "w") as f:
         f.write(f"# gpu {torch.cuda.get_device_name()}\n# driver {driver()}\n# torch {torch.__version__}\n# date {datetime.date.today()}\n")
         f.write(f"# command sweep_products.py narrow --shapes {options.shapes} --seed {options.seed} --types {options.types}\n")

@@ -43,6 +43,8 @@
 #include "narrow/scale/tensor_scale.hpp"
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/scale/trace.hpp"
+#include "narrow/special/attention.hpp"
+#include "narrow/special/operation.hpp"
 #include "narrow/special/special.hpp"
 #include "narrow/tensor/block_tensor.hpp"
 #include "narrow/tensor/cast_tensor.hpp"

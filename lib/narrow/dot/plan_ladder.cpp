@@ -1,5 +1,7 @@
 #include "narrow/dot/plan_ladder.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <utility>
 
@@ -55,6 +57,17 @@ void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool n
   }
 }
 
+// Blocks that take tiles of K in turn, as many as fill the GPU; a second kernel adds their sums.
+void add_slices(std::vector<Plan>& plans, const LadderRequest& r, std::initializer_list<int> tiles) {
+  constexpr int most_slices = 40;
+  for (const int run : tiles)
+    for (int slices = 2; slices <= most_slices; ++slices)
+      if (static_cast<std::size_t>(run * slices) < r.k && std::none_of(plans.begin(), plans.end(), [&](const Plan& p) {
+            return p.order == SumOrder::slice && p.length == slices && p.run == run && p.join == Join::in_order;
+          }))
+        plans.push_back({.order = SumOrder::slice, .length = slices, .run = run});
+}
+
 // Threads that share a dot product: each has a chain of its own, over a part of K or over every so many runs of it, and
 // their sums are exchanged (halving) or added by one of them.
 void add_thread_sums(std::vector<Plan>& plans, const LadderRequest& r) {
@@ -77,6 +90,7 @@ void add_thread_sums(std::vector<Plan>& plans, const LadderRequest& r) {
       for (const Join join : {Join::halving, Join::in_order})
         if (static_cast<std::size_t>(run * threads) < r.k)
           found.push_back({.order = SumOrder::slice, .length = threads, .join = join, .run = run});
+  add_slices(found, r, {8});
   for (const Plan& plan : found) {
     plans.push_back(plan);
     if (r.narrow_output && (r.has_bias || r.has_c)) plans.push_back(plan), plans.back().c = PlaceOfC::after;
@@ -114,6 +128,7 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
         plans.push_back({.order = SumOrder::even, .length = parts, .join = join, .run = run});
     }
   if (by_fma) add_thread_sums(plans, r);
+  if (r.model.unit == Unit::mma && r.model.a.format.width() >= 16 && !rounds_operands) add_slices(plans, r, {64, 32});
   if (r.model.rule == DotRule::multiply_add)  // what cuBLAS's dot product does
     for (const int run : {2, 1}) plans.push_back({.order = SumOrder::blocks, .length = 128, .run = run});
   std::set<int> lengths(usual.begin(), usual.end());
@@ -124,8 +139,11 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   };
   for (const int length : usual_lengths(k, k / 16 + 1)) add_length(length);
   for (int length = 16; static_cast<std::size_t>(length) < k; length += 16) add_length(length);
-  if (by_fma)
-    for (int length = 4; static_cast<std::size_t>(length) < k && length <= 2048; length += 4) add_length(length);
+  if (by_fma) {
+    constexpr std::size_t load = 4, most_parts = 160;
+    for (std::size_t parts = 2; parts <= most_parts; ++parts)
+      add_length(static_cast<int>(((k + parts - 1) / parts + load - 1) / load * load));
+  }
   std::vector<Plan> all;
   for (Plan plan : plans)
     for (const Operands operands : {Operands::nearest_even, Operands::cut, Operands::nearest_away}) {
@@ -136,6 +154,12 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   const bool is_nvidia = r.model.generation <= Generation::rtx_blackwell;
   if (is_nvidia && r.model.fraction_bits > 0 && !r.model.is_block_scaled() && r.model.a.format.width() != 8)
     add_cutlass_splits(all, r, !rounds_operands);
+  if (rounds_operands) {
+    std::vector<Plan> slices = plans;
+    add_slices(slices, r, {64, 32});
+    for (std::size_t n = plans.size(); n < slices.size(); ++n)
+      slices[n].operands = Operands::nearest_even, all.push_back(slices[n]);
+  }
   for (Plan plan : others) {
     if (rounds_operands) plan.operands = Operands::nearest_even;
     all.push_back(plan);
