@@ -84,6 +84,7 @@ extern const Command manual_command;
 extern const Command memory_command;
 extern const Command models_command;
 extern const Command notebook_command;
+extern const Command op_command;
 extern const Command quantize_command;
 extern const Command report_command;
 extern const Command run_command;

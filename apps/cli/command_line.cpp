@@ -12,12 +12,12 @@ namespace app {
 namespace {
 
 constexpr const Command* commands[] = {
-    &formats_command,      &show_command,        &inspect_command,  &cast_command,       &stats_command,
-    &histogram_command,    &compare_command,     &quantize_command, &dequantize_command, &lint_command,
-    &models_command,       &dot_command,         &gemm_command,     &validate_command,   &gpu_command,
-    &list_scaling_command, &scale_trace_command, &train_command,    &all_reduce_command, &memory_command,
-    &bench_command,        &list_command,        &run_command,      &report_command,     &notebook_command,
-    &explore_command,      &manual_command,      &complete_command};
+    &formats_command,   &show_command,         &inspect_command,     &cast_command,       &stats_command,
+    &histogram_command, &compare_command,      &quantize_command,    &dequantize_command, &lint_command,
+    &models_command,    &dot_command,          &gemm_command,        &op_command,         &validate_command,
+    &gpu_command,       &list_scaling_command, &scale_trace_command, &train_command,      &all_reduce_command,
+    &memory_command,    &bench_command,        &list_command,        &run_command,        &report_command,
+    &notebook_command,  &explore_command,      &manual_command,      &complete_command};
 
 // CLI11 would read -inf as flags -i -n -f. A negative number travels through it with this byte for its minus sign.
 constexpr char hidden_minus = '\x1F';

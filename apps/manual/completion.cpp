@@ -242,6 +242,7 @@ constexpr Row rows[] = {
     {"models", "NAME", "", model_words},
     {"dot", "--model", "", model_words},
     {"gemm", "--model", "", model_words},
+    {"op", "--model", "", model_words},
     {"validate", "--model", "", model_words},
     {"", "--recipe", "", recipe_words, true, true},
     {"", "--print-recipe", "", recipe_words},

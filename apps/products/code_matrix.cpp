@@ -32,18 +32,40 @@ bool is_integer(const narrow::Tensor& t) {
   return t.type.kind == ElementKind::signed_integer || t.type.kind == ElementKind::unsigned_integer;
 }
 
-// The one tensor that the argument names, with the format that the file knows.
-narrow::Tensor open_one(const std::string& argument) {
-  const ChosenFile chosen = open_chosen(argument, {});
-  if (chosen.tensors.size() != 1 || !chosen.unreadable.empty())
-    (void)narrow::open_tensor(argument);  // says which names
-  if (chosen.tensors.size() != 1) throw narrow::Error(narrow::quote(argument) + " names no single tensor");
-  return chosen.tensors.front();
+template <class U>
+void read_all(narrow::Tensor tensor, const Format& format, std::vector<U>& out) {
+  // Words of TF32 keep the bits below the format; everything else is read as codes of its format.
+  if (!format.is_integer() && !(format == tf32) && tensor.type.kind != ElementKind::floating)
+    tensor = narrow::with_format(std::move(tensor), format);
+  out.resize(static_cast<std::size_t>(tensor.elements()));
+  narrow::read_codes(tensor, 0, std::span(out));
+}
+
+void resize(LoadedMatrix& m, int bytes) {
+  switch (bytes) {
+    case 1: m.codes = std::vector<std::uint8_t>(); break;
+    case 2: m.codes = std::vector<std::uint16_t>(); break;
+    case 4: m.codes = std::vector<std::uint32_t>(); break;
+    default: m.codes = std::vector<std::uint64_t>(); break;
+  }
+}
+
+}  // namespace
+
+narrow::Tensor open_operand(const MatrixFlags& flags) {
+  return blame(flags.name, [&] {
+    const std::string& argument = *flags.file;
+    const ChosenFile chosen = open_chosen(argument, {});
+    if (chosen.tensors.size() != 1 || !chosen.unreadable.empty())
+      (void)narrow::open_tensor(argument);  // says which names
+    if (chosen.tensors.size() != 1) throw narrow::Error(narrow::quote(argument) + " names no single tensor");
+    return chosen.tensors.front();
+  });
 }
 
 // What the codes of a tensor mean. Integers mean themselves only where their width leaves no doubt.
-Format format_of(const narrow::Tensor& t, const MatrixFlags& flags) {
-  const std::string flag = std::string(flags.name) + "-format";
+Format code_format_of(const narrow::Tensor& t, const MatrixFlags& flags) {
+  const std::string flag = flags.format_name != nullptr ? flags.format_name : std::string(flags.name) + "-format";
   if (flags.format) {
     const Format f = blame(flag, [&] { return choose_code_format(*flags.format); });
     if (f.is_integer()) {
@@ -64,26 +86,6 @@ Format format_of(const narrow::Tensor& t, const MatrixFlags& flags) {
                                                                 : " tf32")
                                      : "; a matrix product needs floating numbers, integers of 8 bits, or codes"));
 }
-
-template <class U>
-void read_all(narrow::Tensor tensor, const Format& format, std::vector<U>& out) {
-  // Words of TF32 keep the bits below the format; everything else is read as codes of its format.
-  if (!format.is_integer() && !(format == tf32) && tensor.type.kind != ElementKind::floating)
-    tensor = narrow::with_format(std::move(tensor), format);
-  out.resize(static_cast<std::size_t>(tensor.elements()));
-  narrow::read_codes(tensor, 0, std::span(out));
-}
-
-void resize(LoadedMatrix& m, int bytes) {
-  switch (bytes) {
-    case 1: m.codes = std::vector<std::uint8_t>(); break;
-    case 2: m.codes = std::vector<std::uint16_t>(); break;
-    case 4: m.codes = std::vector<std::uint32_t>(); break;
-    default: m.codes = std::vector<std::uint64_t>(); break;
-  }
-}
-
-}  // namespace
 
 narrow::CodeMatrix LoadedMatrix::view(std::size_t item) const {
   return std::visit(
@@ -107,7 +109,7 @@ std::string code_format_name(const Format& format) {
 
 LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias) {
   const std::string who = std::string(flags.name) + ": " + narrow::quote(*flags.file);
-  narrow::Tensor tensor = blame(flags.name, [&] { return open_one(*flags.file); });
+  narrow::Tensor tensor = open_operand(flags);
   if (flags.scales && tensor.blocks) tensor = narrow::Tensor(tensor.blocks->codes);
   const std::size_t dimensions = tensor.shape.size();
   const bool bias = dimensions == 1 && rows_of_bias != 0;
@@ -123,7 +125,7 @@ LoadedMatrix load_matrix(const MatrixFlags& flags, std::size_t rows_of_bias) {
   m.one_row_for_all = bias;
   if (dimensions == 3) m.items = static_cast<std::size_t>(tensor.shape[0]);
   m.layout = tensor.column_major && !bias ? narrow::Layout::column_major : narrow::Layout::row_major;
-  m.format = format_of(tensor, flags);
+  m.format = code_format_of(tensor, flags);
   m.type = std::string(tensor.type.name);
   resize(m, code_bytes(m.format));
   blame(flags.name, [&] {

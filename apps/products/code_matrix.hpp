@@ -8,15 +8,17 @@
 
 #include "narrow/dot/gemm.hpp"
 #include "narrow/dot/model.hpp"
+#include "narrow/tensor/tensor.hpp"
 
 namespace app {
 
 // What the flags say about one matrix.
 struct MatrixFlags {
-  const char* name;                         // "--a"
-  std::optional<std::string> file, format;  // --a FILE, --a-format F
+  const char* name;                                   // "--a"
+  std::optional<std::string> file = {}, format = {};  // --a FILE, --a-format F
   bool transpose = false;
   bool scales = false;  // they come beside it: of a block-quantised tensor the codes are wanted, not the values
+  const char* format_name = nullptr;  // the flag of `format` where it is not --a-format for --a
 };
 
 // Codes in the order of the file. TF32 and FP32 are 32-bit words.
@@ -39,6 +41,10 @@ struct LoadedMatrix {
 // Formats of operands as users name them: rows of the table and aliases, and the integers u8 and s32.
 narrow::Format choose_code_format(std::string_view name);
 std::string code_format_name(const narrow::Format& format);
+
+// The one tensor that the flags name, and what its codes mean. Both throw narrow::Error.
+narrow::Tensor open_operand(const MatrixFlags& flags);
+narrow::Format code_format_of(const narrow::Tensor& tensor, const MatrixFlags& flags);
 
 // Throws narrow::Error: no matrix, an empty one, integers whose format is unknown. rows_of_bias: how many rows a file
 // of one dimension stands for; 0: it is refused.

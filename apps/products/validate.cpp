@@ -17,6 +17,7 @@
 #include "options/model_choice.hpp"
 #include "options/tensor_text.hpp"
 #include "products/failing_vector.hpp"
+#include "products/op_validate.hpp"
 #include "products/step_picture.hpp"
 
 namespace app {
@@ -365,7 +366,7 @@ Validated run(const Options& options) {
   Report report{result, in, d, {}, options};
   report.wrong_gpu = result.exact && request.gpu &&
                      std::none_of(result.candidates.begin(), result.candidates.end(),
-                                  [&](const auto& c) { return c.model->generation == *request.gpu; });
+                                  [&](const auto& c) { return narrow::detail::is_of_gpu(*c.model, *request.gpu); });
   const bool scaled = !in.options.scale_a.values.empty() || !in.options.scale_b.values.empty() ||
                       !in.options.block_a.empty() || !in.options.block_b.empty();
   if (result.failing && !scaled) {
@@ -379,8 +380,41 @@ Validated run(const Options& options) {
   return {result.exact, to_json(report), to_text(report)};
 }
 
+// Flags of products mean nothing to an operation, and the other way round.
+OperationQuestion question_of(const Options& options, const OperationFlags& operation) {
+  const ProductOptions& p = options.product;
+  const std::pair<const char*, bool> of_products[] = {
+      {"--a", p.a.file.has_value()},           {"--c", p.c.file.has_value()},
+      {"--plan", p.plan.has_value()},          {"--alpha", p.alpha.has_value()},
+      {"--beta", p.beta.has_value()},          {"--scale-a", p.scale_a.has_value()},
+      {"--scale-b", p.scale_b.has_value()},    {"--a-format", p.a.format.has_value()},
+      {"--c-format", p.c.format.has_value()},  {"--transpose-a", p.a.transpose},
+      {"--transpose-b", p.b.transpose}};
+  for (const auto& [flag, given] : of_products)
+    if (given)
+      throw narrow::Error(std::string(flag) + ": it belongs to a product, and --op asks about " +
+                          narrow::quote(operation.name) +
+                          (flag == std::string_view("--plan") ? "; --variant names a plan of linear" : ""));
+  OperationQuestion question{operation, options.d, options.gpu, options.vector, options.test, options.verbose};
+  question.operation.b.file = p.b.file, question.operation.b.format = p.b.format;
+  question.operation.model = p.model, question.operation.threads = p.threads;
+  return question;
+}
+
+Validated run_either(const Options& options, const std::optional<std::string>& name, OperationFlags operation) {
+  if (name) {
+    operation.name = *name;
+    return validate_operation(question_of(options, operation));
+  }
+  for (const char* flag : operation.given())
+    throw narrow::Error(std::string(flag) + ": it needs --op; for example --op softmax");
+  return run(options);
+}
+
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
+  const auto operation = std::make_shared<OperationFlags>();
+  const auto name = std::make_shared<std::optional<std::string>>();
   options->product.declare(arguments);
   arguments.option("--d", options->d.file, "FILE", "D, m x n: what the kernel returned");
   arguments.option("--d-format", options->d.format, "F", "what integers in D are codes of");
@@ -392,10 +426,13 @@ Action declare(Arguments& arguments) {
   arguments.option("--vector", options->vector, "FILE", "write a failing dot product as a C++ program");
   arguments.flag("--verbose", options->verbose,
                  "every plan, every distance, the failing dot product in hex and as C++");
+  arguments.option("--op", *name, "NAME",
+                   "which variant of an operation gave D, in place of a product: see narrow op --list");
+  operation->declare(arguments, true);
   const auto json = std::make_shared<bool>(false);
   arguments.flag("--json", *json, "print JSON");
-  return [options, json] {
-    const Validated found = run(*options);
+  return [options, operation, name, json] {
+    const Validated found = run_either(*options, *name, *operation);
     print(*json ? json_text(found.json) : found.text);
     return found.exact ? 0 : 1;
   };
@@ -413,6 +450,8 @@ const Command validate_command{
     "the nearest is, where the first difference lies, and what would explain it: flushed subnormals, operands "
     "in another format, a transposed matrix, an epilogue. Exit 0: a plan gives every bit; 1: none does.\n\n"
     "A third dimension in front is a batch. --scale-a and --scale-b are those of FP8 products, per tensor, row "
-    "or block."};
+    "or block.\n\n"
+    "--op NAME asks the same of another operation (softmax, layer_norm, attention, ...): every variant of narrow op "
+    "that takes the operands is held against D. linear is a product: A is --x, B is --w transposed, C is --b."};
 
 }  // namespace app

@@ -119,6 +119,7 @@ bool is_dense(const Memory<writable>& array, bool last_fastest = true) {
 
 void bind_arrays(nb::module_& m);
 void bind_device(nb::module_& m);  // with CUDA
+void bind_operations(nb::module_& m);
 void bind_products(nb::module_& m);
 void bind_scaling(nb::module_& m);
 void bind_tensors(nb::module_& m);

@@ -98,6 +98,7 @@ NB_MODULE(_narrow, m) {
   m.def("instruction_set", [] { return std::string(narrow::simd::name_of(narrow::simd::current_target())); });
   bind_arrays(m);
   if constexpr (NARROW_HAS_CUDA) bind_device(m);
+  bind_operations(m);
   bind_products(m);
   bind_scaling(m);
   bind_tensors(m);

@@ -26,7 +26,7 @@ TEST_CASE("apps: every help has an example") {
   CHECK(contains(all.out, "Exit status"));
   for (const std::string command : {"formats", "show",  "inspect", "cast",     "stats",  "histogram",    "compare",
                                     "models",  "dot",   "gemm",    "validate", "gpu",    "list-scaling", "scale-trace",
-                                    "train",   "bench", "list",    "run",      "report", "explore"}) {
+                                    "train",   "bench", "list",    "run",      "report", "explore",      "op"}) {
     CAPTURE(command);
     CHECK(contains(all.out, "  narrow " + command));
     const test::Ran ran = test::narrow({command, "--help"});

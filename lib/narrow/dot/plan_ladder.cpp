@@ -46,7 +46,8 @@ void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool n
       if (parts > 1 && r.has_bias) plans.push_back(plan), plans.back().c = PlaceOfC::first;
       if (!r.narrow_output) continue;
       if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;
-      if (parts == 1) continue;
+      // Shorter parts would be the sums of an accumulator of D's format under another name.
+      if (parts == 1 || length < 64) continue;
       plan.partials = Partials::stored;
       plans.push_back(plan);
       if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;

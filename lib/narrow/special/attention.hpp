@@ -1,8 +1,9 @@
 // Attention exactly as a GPU's kernels compute it: softmax(Q K^T * scale) V with the tiles, the order of sums and the
 // roundings of one kernel.
 //
-//   AttentionRequest request{.type = "bf16"_fmt, .heads = 1, .kv_heads = 1, .queries = 128, .keys = 128, .dim = 64};
-//   request.q = q, request.k = k, request.v = v;
+//   const std::vector<std::uint16_t> codes(128 * 64, 0x3F80);
+//   AttentionRequest request{.type = "bf16"_fmt, .queries = 128, .keys = 128, .dim = 64};
+//   request.q = request.k = request.v = codes;
 //   const std::vector<std::uint16_t> o = run_attention("flash2", request);
 #pragma once
 

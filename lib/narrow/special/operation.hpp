@@ -1,6 +1,7 @@
 // Whole operations exactly as a GPU's library computes them: softmax, norms, activations, sums. What decides the bits is in
 // which order a kernel adds, which functions it calls and where it rounds; a variant of an operation is a row that says so.
 //
+//   const float values[] = {1, 2, 3, 4};
 //   OperationRequest request{.type = "bf16"_fmt, .rows = 1, .cols = 4, .x = values};
 //   const std::vector<std::uint32_t> codes = run_operation("softmax", "torch", request);
 #pragma once

@@ -110,8 +110,10 @@ thread_local const std::vector<Tensor>* in_memory = nullptr;
 
 }  // namespace
 
-TensorsInMemory::TensorsInMemory(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) { in_memory = &tensors_; }
-TensorsInMemory::~TensorsInMemory() { in_memory = nullptr; }
+TensorsInMemory::TensorsInMemory(std::vector<Tensor> tensors) : tensors_(std::move(tensors)), outer_(in_memory) {
+  in_memory = &tensors_;
+}
+TensorsInMemory::~TensorsInMemory() { in_memory = outer_; }
 
 TensorFile open_tensor_file(const std::string& path) {
   if (in_memory != nullptr)

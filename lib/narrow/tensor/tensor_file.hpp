@@ -48,7 +48,7 @@ Tensor open_tensor(const std::string& file_and_name);
 std::pair<std::string, std::string> split_file_and_name(const std::string& file_and_name);
 
 // While it lives, what opens files in this thread finds these by name, before any file: for callers whose tensors lie
-// in memory and whose requests name files.
+// in memory and whose requests name files. One that lives inside another hides it.
 class TensorsInMemory {
  public:
   explicit TensorsInMemory(std::vector<Tensor> tensors);
@@ -58,6 +58,7 @@ class TensorsInMemory {
 
  private:
   std::vector<Tensor> tensors_;
+  const std::vector<Tensor>* outer_;
 };
 
 }  // namespace narrow

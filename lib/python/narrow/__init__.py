@@ -22,6 +22,7 @@ from ._arrays import (DTYPE_OF, DTYPES, F32, F64, UINT, bit_count, check_codes, 
                       number, plan, seed_word, stored, target, wrap)  # fmt: skip
 from ._device import on_device
 from ._histogram import Histogram, histogram
+from ._operations import OperationValidation, op, validate_op
 from ._products import Validation, dot, explain, matmul, models, validate
 from ._quantized import Quantized, quantize
 from ._records import Record, Records
@@ -30,9 +31,9 @@ from . import testing  # noqa: E402
 
 __version__ = _narrow.version().replace("-", "")  # as Python writes it: 1.0.0rc1
 __all__ = [
-    "Format", "Histogram", "Quantized", "Record", "Records", "Scaler", "Tensor", "Tensors", "Validation", "decode", "dot",
-    "encode", "explain", "format", "formats", "histogram", "load", "matmul", "models", "quantize", "round", "save",
-    "scale_trace", "scaler", "show", "statistics", "testing", "validate",
+    "Format", "Histogram", "OperationValidation", "Quantized", "Record", "Records", "Scaler", "Tensor", "Tensors", "Validation",
+    "decode", "dot", "encode", "explain", "format", "formats", "histogram", "load", "matmul", "models", "op", "quantize", "round",
+    "save", "scale_trace", "scaler", "show", "statistics", "testing", "validate", "validate_op",
 ]  # fmt: skip
 
 Scaler = _narrow.Scaler

@@ -112,7 +112,7 @@ class _Request:
         if x is None:
             return
         g = given(x)
-        if name == "a":
+        if name in ("a", "x", "q"):
             self.library = g.library
         self.uses_ml_dtypes |= g.library == "ml_dtypes"
         self.is_batch |= g.array.ndim == 3
