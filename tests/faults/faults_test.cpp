@@ -171,6 +171,7 @@ const std::vector<Case> cases = {
      0,
      true,
      {"d.npy"}},
+    {{"op", "softmax", "--x", "@IN/a.npy", "-o", "@OUT/s.npy"}, 0, true, {"s.npy"}},
     {{"validate", "--a", "@IN/a.npy", "--b", "@IN/a.npy", "--d", "@IN/d.npy", "--json"}},
     {{"gpu", "check", "--list"}},
     {{"list-scaling"}},
