@@ -328,7 +328,8 @@ void OperationFlags::declare(Arguments& arguments, bool beside_products) {
   arguments.option("--eps", eps, "E", "norms (default: what torch takes)");
   arguments.option("--scale", scale, "S", "attention (default: 1 / sqrt(dimension))");
   arguments.option("--variant", variant, "V",
-                   "a variant of narrow op --list, for linear a plan as of narrow gemm (default: what torch runs)");
+                   "a variant of narrow op --list, for linear a plan as of narrow gemm (default: what torch runs; for "
+                   "linear chain, which cuBLAS often takes)");
   arguments.option("--x-format", format, "F", "what integers in the operands are codes of: bf16, fp16, fp32");
   if (beside_products) return;
   arguments.option("--model", model, "NAME", "linear: a model of narrow models (default: hopper.wgmma of the type)");

@@ -119,10 +119,10 @@ void require(const MatrixFlags& flags, const char* command) {
 
 void ProductOptions::declare(Arguments& arguments) {
   arguments.option("--model", model, "NAME", "a model of narrow models");
-  arguments.option(
-      "--plan", plan, "PLAN",
-      "chain, promote:128, split:1408, slice:4, even:3, blocks:128, streamk:132; then ,pairwise ,reversed ,halving ,stored ,serial "
-      ",output ,rne ,rna ,residue=64 ,c=after");
+  arguments.option("--plan", plan, "PLAN",
+                   "chain, promote:128, split:1408, slice:4, even:3, blocks:128, streamk:132; then ,pairwise ,reversed "
+                   ",halving ,stored ,serial "
+                   ",output ,rne ,rna ,run=8 ,tile=128x128x64 ,residue=64 ,c=first ,c=last ,c=after");
   arguments.option("--a", a.file, "FILE",
                    "A, m x k: FILE or FILE:TENSOR (.npy, .npz, .safetensors); a third dimension in front is a batch");
   arguments.option("--b", b.file, "FILE", "B, k x n");

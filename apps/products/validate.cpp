@@ -418,9 +418,9 @@ Action declare(Arguments& arguments) {
   options->product.declare(arguments);
   arguments.option("--d", options->d.file, "FILE", "D, m x n: what the kernel returned");
   arguments.option("--d-format", options->d.format, "F", "what integers in D are codes of");
-  arguments.option(
-      "--gpu", options->gpu, "NAME",
-      "the GPU it ran on (h200, a100, rtx 4090, ...): its candidates come first (default: the newest that fits)");
+  arguments.option("--gpu", options->gpu, "NAME",
+                   "the GPU it ran on (h200, a100, rtx 4090, ...): what it computes is tried, others only where that "
+                   "fails (default: all that fit)");
   arguments.option("--test", options->test, "FILE",
                    "write the smallest product that tells the candidates apart (.safetensors: a, b)");
   arguments.option("--vector", options->vector, "FILE", "write a failing dot product as a C++ program");

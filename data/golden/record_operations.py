@@ -4,8 +4,8 @@
     python data/golden/record_operations.py OUT.tsv --random 300 --seed 7    # shapes and seeds drawn anew
     python data/golden/record_operations.py OUT.tsv --raw FOLDER       # all outputs too, as .npz
 
-A row: operation, variant that was asked for, type, shape, seed, scale of x, arguments, kernels that ran, outputs, hash,
-first codes. Input `index` of matrix 0 or 1 is product_value() of lib/narrow/golden/product_inputs.hpp times the scale, rounded to the
+A row: operation, variant that was asked for, type, shape, seed, scale of x, arguments, the first kernel that ran, outputs, hash.
+Input `index` of matrix 0 or 1 is product_value() of lib/narrow/golden/product_inputs.hpp times the scale, rounded to the
 type; the hash is the sum of mix(code << 32 | index) modulo 2^64, NaN being the positive one with all bits set.
 """
 
@@ -275,15 +275,14 @@ def main():
     if options.only: cases = [c for c in cases if (c[0] == "attention") == (options.only == "attention")]
     lines = [f"# gpu {torch.cuda.get_device_name()}", f"# driver {driver()}", f"# torch {torch.__version__}",
              f"# date {datetime.date.today()}", "# command " + " ".join(["record_operations.py", *sys.argv[2:]]),
-             "operation\tvariant\ttype\tshape\tseed\tscale\targuments\tkernels\toutputs\thash\tfirst"]
+             "operation\tvariant\ttype\tshape\tseed\tscale\targuments\tkernels\toutputs\thash"]
     raw = {}
     for start in range(0, len(cases), 200):
         for case, codes, kernels in recorded(cases[start:start + 200]):
             operation, variant, type_name, shape, seed, scale, arguments = case
             text = ",".join(f"{k}={v}" for k, v in arguments.items()) or "-"
-            first = " ".join(f"{c:X}" for c in codes[:8].tolist())
-            lines.append("\t".join([operation, variant, type_name, "x".join(map(str, shape)), str(seed), str(scale), text, " ".join(kernels) or "-",
-                                    str(codes.numel()), f"{hash_of(codes):016X}", first]))
+            lines.append("\t".join([operation, variant, type_name, "x".join(map(str, shape)), str(seed), str(scale), text, (kernels or ["-"])[0][:48],
+                                    str(codes.numel()), f"{hash_of(codes):016X}"]))
             if options.raw:
                 raw[f"{len(lines)}"] = codes[:options.most].cpu().numpy().astype(np.uint32 if type_name == "fp32" else np.uint16)
     open(options.out, "w").write("\n".join(lines) + "\n")

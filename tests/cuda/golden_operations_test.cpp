@@ -142,7 +142,8 @@ void replay(double least, double most) {
   MESSAGE(replayed << " recordings of " << kinds.size() << " kinds, " << values
                    << " values; not modelled: " << unmodelled);
   CHECK(replayed > 20);
-  CHECK(unmodelled * 10 < replayed);
+  CHECK(unmodelled * 100 < replayed);
+  if (least == 0) CHECK(kinds.size() == 14);  // ten operations and four kernels of attention
 }
 
 // What plain ./test.sh has time for: a few seconds in all.

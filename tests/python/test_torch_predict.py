@@ -146,7 +146,7 @@ def test_a_linear_is_one_chain_with_its_bias_in_fp32(dtype, has_bias):
     y, account = predict(layer, x, account=True)
     assert y.dtype == dtype and y.shape == (3, 17, 40)
     assert_same(y.reshape(-1, 40), wide(product(x.reshape(-1, 96), layer.weight.t(), layer.bias)))
-    assert [(r.operation, r.count, r.how) for r in account] == [("linear", 1, f"predicted: {MODELS[dtype]}, chain")]
+    assert [(r.operation, r.count, r.how) for r in account] == [("linear", 1, f"predicted: {MODELS[dtype]}, chain (plan assumed)")]
     if has_bias:  # and without it, the bias comes after a rounding: rows that do not lie in one piece
         apart = x.transpose(0, 1)
         plain = cast(wide(product(apart.reshape(-1, 96), layer.weight.t())), dtype)
@@ -176,7 +176,7 @@ def test_plans_are_taken_by_module_by_shape_and_for_all():
     for plans in ({"0": "split:128,output"}, {(64, 32, 512): "split:128,output"}):
         y, account = predict(layers, x, plans=plans, account=True)
         assert_same(y, wide(product(first, layers[1].weight.t())))
-        assert sorted(r.how.partition(", ")[2] for r in account) == ["chain", "split:128,output"]
+        assert sorted(r.how.partition(", ")[2] for r in account) == ["chain (plan assumed)", "split:128,output"]
     assert_same(predict(layers[0], x, plans="split:128,output"), wide(first))
     assert not torch.equal(predict(layers[0], x), first)
     with pytest.raises(ValueError, match="no part 'one'"):

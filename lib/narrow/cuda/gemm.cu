@@ -16,7 +16,7 @@ std::string why_no_kernel(const DotModel& model, const Plan& plan, bool with_c) 
   if (!fused && !detail::has_scalar_kernel(model)) return "gpu: no kernel for " + of_model;
   if (plan.order == SumOrder::stream_k || plan.c != PlaceOfC::usual || plan.operands != Operands::cut)
     return "gpu: no kernel for plan '" + plan_text(plan) + "'";
-  if (!is_chain(plan) && (!fused || model.rule != DotRule::fused || (joins && with_c) || plan.join == Join::pairwise || plan.join == Join::halving ||
+  if (!is_chain(plan) && (!fused || model.rule != DotRule::fused || (joins && with_c) || plan.join != Join::in_order || plan.order == SumOrder::blocks ||
                           plan.partials != Partials::wide))
     return "gpu: no kernel for plan '" + plan_text(plan) + "' of " + of_model + "; chain is always possible";
   return "";

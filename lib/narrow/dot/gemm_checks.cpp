@@ -70,9 +70,14 @@ std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions&
     return "adds C to the first part, which needs parts joined in order, alpha and beta 1 and no scales";
   if (plan.partials == Partials::serial && plan.join != Join::in_order && plan.join != Join::reversed)
     return "keeps one sum in D, to which parts are added in order or reversed";
-  if (m.is_integer() &&
-      (plan.c == PlaceOfC::after || plan.partials == Partials::serial || plan.partials == Partials::stored))
+  if (plan.c == PlaceOfC::first && plan.order != SumOrder::split)
+    return "adds C to the first part, which split alone has";
+  if (plan.order == SumOrder::blocks && (plan.partials != Partials::wide || plan.join != Join::in_order))
+    return "has blocks, whose sums are joined in one way, in FP32";
+  if (m.is_integer() && (plan.c == PlaceOfC::after || plan.c == PlaceOfC::first || plan.partials != Partials::wide))
     return "rounds between sums, which integers do not";
+  constexpr int longest_tile = 4096;
+  if (plan.residue > longest_tile) return "has a residue of a tile of more than " + std::to_string(longest_tile);
   if (plan.operands != Operands::cut && m.a.format != "tf32"_fmt) return "rounds operands, which only tf32 models do";
   const bool has_runs = plan.order == SumOrder::slice || plan.order == SumOrder::even || plan.order == SumOrder::blocks;
   const int unit = has_runs                           ? (plan.run != 0 ? plan.run : m.instruction_k)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace narrow::detail {
@@ -32,7 +33,8 @@ void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool n
   std::set<std::size_t> seen;
   for (std::size_t parts = 1; parts <= most_parts && parts * load <= r.k + load; ++parts) {
     const std::size_t even = (r.k + parts - 1) / parts, length = (even + load - 1) / load * load;
-    if (!seen.insert(length).second || (parts > 1 && (length >= r.k || length < 2 * load))) continue;
+    if (!seen.insert(length).second || (parts > 1 && (length >= r.k || (narrow_operands && length < 2 * load))))
+      continue;
     const auto leaves = [&](std::size_t tile) { return length % tile != 0 || r.k % length % tile != 0; };
     for (const int tile : {64, 128, 32, 16}) {
       if (narrow_operands ? tile == 16 : tile > 32) continue;
@@ -109,7 +111,10 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   for (const int length : {128, 32, 64, 256, 512})
     if (static_cast<std::size_t>(length) < k || length == 128) plans.push_back({.order = SumOrder::promote, .length = length});
   const std::vector<int> usual = usual_lengths(k, 16);
-  for (const int length : usual) plans.push_back({.order = SumOrder::split, .length = length});
+  for (const int length : usual) {
+    plans.push_back({.order = SumOrder::split, .length = length});
+    if (r.has_bias) plans.push_back({.order = SumOrder::split, .length = length, .c = PlaceOfC::first});
+  }
   if (!by_fma)
     for (const int residue : {16, 32, 64, 128})
       if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
@@ -165,6 +170,8 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
     if (rounds_operands) plan.operands = Operands::nearest_even;
     all.push_back(plan);
   }
+  std::set<std::string> seen;
+  std::erase_if(all, [&](const Plan& plan) { return !seen.insert(plan_text(plan)).second; });
   return all;
 }
 

@@ -78,7 +78,7 @@ SumKey key_of(const ValidateRequest& r, const DotModel& m, const Plan& p) {
     key.c = p.c != PlaceOfC::usual                         ? p.c
             : p.order == SumOrder::chain && r.c.pitch != 0 ? PlaceOfC::usual
                                                            : PlaceOfC::last;
-  if (m.rule == DotRule::integer) return {.cuts = {}, .operands = p.operands};
+  if (m.rule == DotRule::integer) return {.cuts = {}, .operands = p.operands, .c = key.c};
   if (p.order == SumOrder::stream_k) {
     key.length = p.length, key.run = -1;
     return key;
@@ -94,7 +94,8 @@ SumKey key_of(const ValidateRequest& r, const DotModel& m, const Plan& p) {
   key.cuts = plan_cuts(q, m, k, r.d.rows, r.d.cols);
   const std::size_t parts = key.cuts.size() - 1;
   // (p0 + p1) + p2 is the tree of three as well, and (p0 + p2) + p1 is none of them; two parts have one sum.
-  if (parts <= 2 || (parts == 3 && key.join == Join::pairwise)) key.join = Join::in_order;
+  if (key.partials != Partials::serial && (parts <= 2 || (parts == 3 && key.join == Join::pairwise)))
+    key.join = Join::in_order;
   if (parts == 1) key.partials = Partials::wide;
   for (std::size_t n = 0; q.residue != 0 && n < parts; ++n)
     if ((key.cuts[n + 1] - key.cuts[n]) % static_cast<std::size_t>(q.residue) != 0) key.length = q.residue;
@@ -288,7 +289,8 @@ Search prepare_search(const ValidateRequest& r, const SearchLimits& limits) {
     }
   }
   if (!exact.members.empty()) search.trials.insert(search.trials.begin(), std::move(exact));
-  if (search.trials.empty()) throw Error("validate: plan " + plan_text(*r.plan) + " fits no model that takes operands of these types");
+  if (search.trials.empty() && r.plan)
+    throw Error("validate: plan " + plan_text(*r.plan) + " fits no model that takes operands of these types");
   return search;
 }
 

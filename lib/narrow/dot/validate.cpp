@@ -69,7 +69,7 @@ void look_again(const ValidateRequest& r, Search& search, Finish finish) {
              compare_all(r, search.model(first), first.plan, {.finish = finish, .rows = rows}).wrong == 0)
       right.push_back(t);
   }
-  if (right.empty() && others.empty()) return;
+  if (right.empty()) return;
   right.insert(right.end(), others.begin(), others.end());
   search.trials = std::move(right);
 }

@@ -37,7 +37,7 @@ struct ValidateRequest {
   GemmOptions options = {};                  // alpha, beta, scales
   std::function<void(double)> progress = {}; // share of the work that is done; from any thread
   ProductBatch batch = {};
-  std::optional<Generation> gpu = {};        // candidates of this generation come first; else those of the newest
+  std::optional<Generation> gpu = {};  // what it computes is tried first, and others only where that fails
 };
 
 // The output that differs with the fewest products that are not zero; zeros at the end of K are left out.

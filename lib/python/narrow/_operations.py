@@ -90,7 +90,7 @@ def validate_op(name: str, d, x=None, w=None, b=None, target=None, eps=None, sca
     """Which variant of an operation turns these operands into this d, bit for bit; else the nearest, and how far it is.
 
     Arguments as in op(). variant: only this one is tried. out_format: what d holds, where its dtype does not say. linear is a
-    search as of validate(): its variant is "MODEL, PLAN", and gpu says whose candidates come first.
+    search as of validate(): its variant is "MODEL, PLAN", and gpu says whose arithmetic is tried first.
 
     >>> x = np.random.default_rng(0).standard_normal((4, 100), np.float32)
     >>> narrow.validate_op("softmax", narrow.op("softmax", x), x).variant

@@ -259,7 +259,7 @@ def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=
              alpha=None, beta=None, scale_a=None, scale_b=None, gpu=None) -> Validation:  # fmt: skip
     """Which models and plans turn a and b into this d, bit for bit; else what d is, and where it differs.
 
-    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose candidates come first (of arrays on a
+    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose arithmetic is tried, others only where that fails (of arrays on a
     CUDA device: that one's).
 
     >>> x = np.ones((4, 64), np.float16)

@@ -111,9 +111,12 @@ class Prediction:
             model, plan = ("hopper.wgmma.f32.tf32.tf32", "chain,rne") if _uses_tf32() else ("software.fma.f32.f32.f32", "chain")
         else:
             raise Resists(f"products of {dtype} are not known")
+        self.assumes_plan = False
         if isinstance(self.plans, str):
             return model, self.plans
-        return model, self.plans.get(self.place, self.plans.get((m, n, k), plan))
+        given = self.plans.get(self.place, self.plans.get((m, n, k)))
+        self.assumes_plan = given is None
+        return model, given or plan
 
     def product(self, name: str, a: Tensor, b: Tensor, *, bias: Tensor | None = None, c: Tensor | None = None,
                 alpha: float = 1, beta: float = 1) -> Tensor:  # fmt: skip
@@ -135,7 +138,7 @@ class Prediction:
                        bias=None if bias is None else bias.detach(), out_format=FORMATS[a.dtype], **factors)  # fmt: skip
         except ValueError as error:
             raise Resists(str(error)) from None
-        self.count(name, f"predicted: {model}, {plan}")
+        self.count(name, f"predicted: {model}, {plan}" + (" (plan assumed)" if self.assumes_plan else ""))
         return y
 
 
@@ -599,9 +602,11 @@ def _check(module: Any, inputs: Any, plans: Any, attention: Any, feed: Any) -> N
 
 def predict(module: torch.nn.Module, *inputs: Any, plans: Any = None, attention: str | None = None, feed: Any = None,
             account: bool = False, allow_other: bool = False, **kwargs: Any) -> Any:  # fmt: skip
-    """What module(*inputs, **kwargs) returns on an H200 under PyTorch 2.11 in eager mode, computed on the CPU, every bit.
+    """What module(*inputs, **kwargs) returns on an H200 under PyTorch 2.11 in eager mode, computed on the CPU: every bit, where the plans of its
+    products are right.
 
-    Matrix products are one chain of tensor-core instructions over K (FP32: of FMAs, or TF32 where
+    Which plan cuBLAS chooses for a product cannot be known from its shape alone: where plans says nothing, one is assumed and
+    the account says so. That is one chain of tensor-core instructions over K (FP32: of FMAs, or TF32 where
     torch.backends.cuda.matmul.allow_tf32 is set); plans: another plan as a text for all, or by module name or (m, n, k), as
     narrow.validate() finds them. attention: "cudnn", "flash2", "efficient" or "math"; by default the first that torch would
     try and sdpa_kernel() allows, on an H200 cudnn. feed: what modules returned on the GPU, by name: a tensor (a tuple, or a
