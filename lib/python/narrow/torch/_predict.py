@@ -137,6 +137,8 @@ class Prediction:
             y = matmul(a.detach(), b.detach(), None if c is None else c.detach(), model=model, plan=plan,
                        bias=None if bias is None else bias.detach(), out_format=FORMATS[a.dtype], **factors)  # fmt: skip
         except ValueError as error:
+            if not self.assumes_plan:
+                raise ValueError(f"plans: {error}") from None
             raise Resists(str(error)) from None
         self.count(name, f"predicted: {model}, {plan}" + (" (plan assumed)" if self.assumes_plan else ""))
         return y
@@ -152,6 +154,15 @@ def _uses_tf32() -> bool:
 
 def _is_float(*tensors: Any) -> bool:
     return all(isinstance(t, Tensor) and t.is_floating_point() for t in tensors)
+
+
+def _rows(x: Tensor, cols: int, *, aligned: bool = True) -> Tensor:
+    """x as rows. Sums of rows that do not begin on 16 bytes begin with a head of their own; op's rows begin in memory of its own."""
+    if x.numel() == 0:
+        raise Resists("of an empty tensor nothing is known")
+    if aligned and x.is_contiguous() and x.storage_offset() * x.element_size() % 16 != 0:
+        raise Resists("a tensor that begins within 16 bytes of its memory is not known")
+    return x.detach().reshape(-1, cols)
 
 
 # -- functions that are seen whole ------------------------------------------------------------------------------------------
@@ -174,7 +185,7 @@ def _norm(p: Prediction, name: str, input: Tensor, shape: Any, weight: Tensor | 
     cols = math.prod([shape] if isinstance(shape, int) else shape)
     flat = lambda t: None if t is None else t.detach().reshape(cols)
     operands = {"w": flat(weight), "eps": eps} | ({} if bias is None else {"b": flat(bias)})
-    y = p.op(name, input.detach().reshape(-1, cols), **operands)
+    y = p.op(name, _rows(input, cols), **operands)
     p.count(name, "predicted: torch's kernel")
     return y.reshape(input.shape)
 
@@ -399,7 +410,7 @@ def _softmax(name: str) -> Callable[..., Any]:
         if half_to_float or math.prod(x.shape[dim % x.ndim + 1 :] if x.ndim else ()) != 1:
             raise Resists("along the last dimension it is known")
         cols = x.shape[dim] if x.ndim else 1
-        y = p.op(name, x.detach().reshape(-1, cols)).reshape(x.shape)
+        y = p.op(name, _rows(x, cols)).reshape(x.shape)
         p.count(name, "predicted: torch's kernel")
         return y
 
@@ -409,7 +420,7 @@ def _softmax(name: str) -> Callable[..., Any]:
 def _activation(name: str) -> Callable[..., Any]:
     def handler(p: Prediction, x: Tensor, *, approximate: str = "none") -> Any:
         which = "gelu_tanh" if approximate == "tanh" else name
-        y = p.op(which, x.detach().reshape(-1, x.shape[-1] if x.ndim else 1))
+        y = p.op(which, _rows(x, x.shape[-1] if x.ndim else 1, aligned=False))
         p.count(which, "predicted: torch's kernel")
         return torch.empty_like(x).copy_(y.reshape(x.shape))  # with the strides of x
 
@@ -424,7 +435,7 @@ def _reduction(name: str) -> Callable[..., Any]:
         first = x.ndim - len(dims)
         if list(dims) != list(range(first, x.ndim)) or not x.is_contiguous() or dtype not in (None, x.dtype):
             raise Resists("over the last dimensions of a contiguous tensor, in its own dtype, it is known")
-        y = p.op(name, x.detach().reshape(-1, math.prod(x.shape[first:])))
+        y = p.op(name, _rows(x, math.prod(x.shape[first:])))
         p.count(name, "predicted: torch's kernel")
         return y.reshape([*x.shape[:first], *([1] * len(dims) if keepdim else [])])
 
