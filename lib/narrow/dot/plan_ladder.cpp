@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <set>
 #include <string>
-#include <utility>
 
 namespace narrow::detail {
 
@@ -65,9 +64,7 @@ void add_slices(std::vector<Plan>& plans, const LadderRequest& r, std::initializ
   constexpr int most_slices = 40;
   for (const int run : tiles)
     for (int slices = 2; slices <= most_slices; ++slices)
-      if (static_cast<std::size_t>(run * slices) < r.k && std::none_of(plans.begin(), plans.end(), [&](const Plan& p) {
-            return p.order == SumOrder::slice && p.length == slices && p.run == run && p.join == Join::in_order;
-          }))
+      if (static_cast<std::size_t>(run * slices) < r.k)
         plans.push_back({.order = SumOrder::slice, .length = slices, .run = run});
 }
 
@@ -75,19 +72,16 @@ void add_slices(std::vector<Plan>& plans, const LadderRequest& r, std::initializ
 // their sums are exchanged (halving) or added by one of them.
 void add_thread_sums(std::vector<Plan>& plans, const LadderRequest& r) {
   std::vector<Plan> found;
-  std::set<std::pair<int, bool>> seen;
+  const auto add_split = [&](std::size_t length) {
+    for (const Join join : {Join::halving, Join::in_order})
+      if (length < r.k) found.push_back({.order = SumOrder::split, .length = static_cast<int>(length), .join = join});
+  };
   for (const int threads : {32, 2, 16, 4, 8, 64, 128})
     for (const std::size_t load : {1, 4, 8, 2, 16}) {
-      const auto n = static_cast<std::size_t>(threads), even = (r.k + n - 1) / n,
-                 length = (even + load - 1) / load * load;
-      for (const Join join : {Join::halving, Join::in_order})
-        if (length < r.k && seen.insert({static_cast<int>(length), join == Join::halving}).second)
-          found.push_back({.order = SumOrder::split, .length = static_cast<int>(length), .join = join});
+      const auto n = static_cast<std::size_t>(threads), even = (r.k + n - 1) / n;
+      add_split((even + load - 1) / load * load);
     }
-  for (const int length : {2, 4, 8, 16, 32})
-    for (const Join join : {Join::halving, Join::in_order})
-      if (static_cast<std::size_t>(length) < r.k && seen.insert({length, join == Join::halving}).second)
-        found.push_back({.order = SumOrder::split, .length = length, .join = join});
+  for (const std::size_t length : {2, 4, 8, 16, 32}) add_split(length);
   for (const int run : {1, 64, 2, 4, 8, 16, 32})
     for (const int threads : {32, 16, 2, 4, 8, 64, 128})
       for (const Join join : {Join::halving, Join::in_order})
@@ -137,11 +131,9 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   if (r.model.unit == Unit::mma && r.model.a.format.width() >= 16 && !rounds_operands) add_slices(plans, r, {64, 32});
   if (r.model.rule == DotRule::multiply_add)  // what cuBLAS's dot product does
     for (const int run : {2, 1}) plans.push_back({.order = SumOrder::blocks, .length = 128, .run = run});
-  std::set<int> lengths(usual.begin(), usual.end());
   std::vector<Plan> others;
   const auto add_length = [&](int length) {
-    if (static_cast<std::size_t>(length) < k && lengths.insert(length).second)
-      others.push_back({.order = SumOrder::split, .length = length});
+    if (static_cast<std::size_t>(length) < k) others.push_back({.order = SumOrder::split, .length = length});
   };
   for (const int length : usual_lengths(k, k / 16 + 1)) add_length(length);
   for (int length = 16; static_cast<std::size_t>(length) < k; length += 16) add_length(length);
@@ -161,16 +153,15 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   if (is_nvidia && r.model.fraction_bits > 0 && !r.model.is_block_scaled() && r.model.a.format.width() != 8)
     add_cutlass_splits(all, r, !rounds_operands);
   if (rounds_operands) {
-    std::vector<Plan> slices = plans;
+    std::vector<Plan> slices;
     add_slices(slices, r, {64, 32});
-    for (std::size_t n = plans.size(); n < slices.size(); ++n)
-      slices[n].operands = Operands::nearest_even, all.push_back(slices[n]);
+    for (Plan plan : slices) plan.operands = Operands::nearest_even, all.push_back(plan);
   }
   for (Plan plan : others) {
     if (rounds_operands) plan.operands = Operands::nearest_even;
     all.push_back(plan);
   }
-  std::set<std::string> seen;
+  std::set<std::string> seen;  // several families have a plan
   std::erase_if(all, [&](const Plan& plan) { return !seen.insert(plan_text(plan)).second; });
   return all;
 }
