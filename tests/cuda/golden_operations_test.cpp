@@ -118,21 +118,30 @@ std::vector<std::uint32_t> replay_of_attention(const RecordedOperation& r) {
   return {o.begin(), o.end()};
 }
 
+// The whole list of what is recorded and refused: cuDNN's kernel for one query, and math where cuBLAS cuts its products
+// in ways that no row has (one query; one head of 3000).
+bool is_refused(const RecordedOperation& r) {
+  const std::vector<std::size_t> s = r.sizes();
+  if (r.operation != "attention") return false;
+  return (r.variant == "cudnn" && s[3] == 1) || (r.variant == "math" && (s[3] == 1 || s[0] * s[1] == 1));
+}
+
 void replay(double least, double most) {
   std::set<std::string> kinds;
   std::size_t replayed = 0, unmodelled = 0, values = 0;
   for (const RecordedOperation& r : recorded_operations()) {
     if (r.cost() < least || r.cost() >= most) continue;
     const std::vector<std::uint32_t> codes = r.operation == "attention" ? replay_of_attention(r) : replay_of_rows(r);
-    if (codes.empty() && r.outputs != 0) {
-      ++unmodelled;
-      continue;
-    }
     CAPTURE(r.operation);
     CAPTURE(r.variant);
     CAPTURE(r.type);
     CAPTURE(r.shape);
     CAPTURE(r.seed);
+    if (codes.empty() && r.outputs != 0) {
+      CHECK(is_refused(r));
+      ++unmodelled;
+      continue;
+    }
     REQUIRE(codes.size() == r.outputs);
     std::uint64_t hash = 0;
     for (std::size_t i = 0; i < codes.size(); ++i) hash += narrow::mix_bits(std::uint64_t{codes[i]} << 32 | i);
@@ -142,7 +151,6 @@ void replay(double least, double most) {
   MESSAGE(replayed << " recordings of " << kinds.size() << " kinds, " << values
                    << " values; not modelled: " << unmodelled);
   CHECK(replayed > 20);
-  CHECK(unmodelled * 100 < replayed);
   if (least == 0) CHECK(kinds.size() == 14);  // ten operations and four kernels of attention
 }
 
