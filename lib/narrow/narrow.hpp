@@ -44,6 +44,7 @@
 #include "narrow/scale/torch_scaler.hpp"
 #include "narrow/scale/trace.hpp"
 #include "narrow/special/attention.hpp"
+#include "narrow/special/gpt_block.hpp"
 #include "narrow/special/operation.hpp"
 #include "narrow/special/special.hpp"
 #include "narrow/tensor/block_tensor.hpp"

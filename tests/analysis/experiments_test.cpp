@@ -29,6 +29,7 @@ const std::vector<Small>& small_runs() {
                                           {"attention_overflow", {"longest=128", "trials=1"}},
                                           {"gradient_accumulation", {"most=16"}},
                                           {"all_reduce", {"ranks=16"}},
+                                          {"gpu_block", {"length=8"}},
                                           {"accumulator_width", {"outputs=8", "longest=1024"}},
                                           {"fp8_scaling", {}},
                                           {"stochastic_rounding", {"runs=40", "steps=400", "samples=40000"}},
@@ -68,6 +69,17 @@ TEST_CASE("analysis: experiments run without recordings and say so") {
                       [](const std::string& note) { return note.find("NARROW_DATA") != std::string::npos; }));
     for (const narrow::report::Plot& p : o.plots) CHECK_FALSE(p.panels.empty());
   }
+}
+
+TEST_CASE("analysis: a block of a GPU is predicted, and its finding says what was compared") {
+  const Outcome some = test::run_experiment("gpu_block", {"length=8", "type=fp16", "kernel=flash2", "seed=3"});
+  const Table& t = table_of(some, "stages");
+  CHECK(t.rows.size() == 10);
+  for (const auto& row : t.rows) CHECK(std::get<std::string>(row[column_of(t, "as recorded?")]) == "yes");
+  CHECK(some.finding.find("80 in 10 stages, are predicted bit for bit") != std::string::npos);
+  const Outcome other = test::run_experiment("gpu_block", {"length=2", "seed=4"});
+  CHECK(other.finding.starts_with("There is no recording of a GPT block in BF16 with cuDNN's attention (seed 4)"));
+  CHECK(std::get<std::string>(table_of(other, "stages").rows[0].back()) == "not recorded");
 }
 
 TEST_CASE("analysis: the scaler's rule gives every scale that was recorded on the GPU") {

@@ -50,9 +50,10 @@ TEST_CASE("analysis: every file of analysis registers and no two have one name o
     CHECK_NOTHROW(Parameters(e, {}, Effort::full));
     for (const Parameter& p : e.parameters) CHECK(!p.help.empty());
   }
-  for (const char* name : {"gradient_underflow", "loss_scaling", "attention_overflow", "gradient_accumulation",
-                           "accumulator_width", "fp8_scaling", "stochastic_rounding", "operation_policy",
-                           "memory_and_speed", "format_choice", "order_matters", "gradient_direction", "all_reduce"})
+  for (const char* name :
+       {"gradient_underflow", "loss_scaling", "attention_overflow", "gradient_accumulation", "accumulator_width",
+        "fp8_scaling", "stochastic_rounding", "operation_policy", "memory_and_speed", "format_choice", "order_matters",
+        "gradient_direction", "all_reduce", "gpu_block"})
     CHECK_MESSAGE(names.count(name) == 1, name);
 }
 

@@ -26,7 +26,7 @@ set(may_golden ${all_but_cuda_and_plot} golden)
 set(may_cuda ${may_golden} cuda)
 set(may_lesson base format text tensor report plot lesson)
 set(may_umbrella ${all_but_cuda_and_plot} umbrella)  # lib/narrow/*.hpp
-set(may_analysis ${all_but_cuda_and_plot} umbrella)
+set(may_analysis ${all_but_cuda_and_plot} umbrella golden)
 set(may_apps ${all_but_cuda_and_plot} umbrella plot golden cuda lesson)
 
 # Rooms of the program: everybody sees cli, topics see options, and experiments and manual alone those of analysis/.

@@ -30,7 +30,7 @@ endfunction()
 # As on a machine without the sources: the folder that was installed is the only one.
 set(ENV{NARROW_DATA} ${data})
 foreach(words "gradient_underflow" "attention_overflow;longest=64;trials=1" "gradient_accumulation;most=2" "all_reduce" "fp8_scaling"
-        "operation_policy" "format_choice" "memory_and_speed")
+        "operation_policy" "format_choice" "memory_and_speed" "gpu_block;length=8")
   step("${words}" ${program} run ${words} --fast --json)
   if(text MATCHES "made numbers|NARROW_DATA")
     message(FATAL_ERROR "${words}: the recording was not found:\n${text}")
@@ -40,7 +40,8 @@ unset(ENV{NARROW_DATA})
 foreach(pair "torch/histograms.json;run;gradient_underflow" "torch/step1000.safetensors;run;attention_overflow"
         "torch/logs.json;run;loss_scaling" "watched-run/run.json;run;watched_run"
         "torch/micro_batches.safetensors;run;gradient_accumulation"
-        "torch/step300.safetensors;run;fp8_scaling" "golden/products.tsv;gpu;plan;16;16;16")
+        "torch/step300.safetensors;run;fp8_scaling" "golden/products.tsv;gpu;plan;16;16;16"
+        "golden/blocks.tsv;run;gpu_block;length=8")
   list(POP_FRONT pair name)
   file(RENAME ${data}/${name} ${data}/kept)
   file(WRITE ${data}/${name} "spoiled\nspoiled\n")

@@ -1,0 +1,75 @@
+// Transformer blocks that torch ran on an H200 (data/golden/blocks.tsv), computed here from their seeds alone.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cuda/golden_folder.hpp"
+#include "narrow/format/find_format.hpp"
+#include "narrow/golden/product_inputs.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+constexpr std::size_t width = 768, heads = 12, tokens = 1024;
+
+struct RecordedBlock {
+  std::string type, attention;
+  std::uint64_t seed = 0;
+  struct Stage {
+    std::uint64_t hash = 0;
+    std::vector<std::uint16_t> first;  // eight codes
+  };
+  std::map<std::string, Stage> stages;
+};
+
+std::vector<RecordedBlock> recorded_blocks() {
+  std::vector<RecordedBlock> out;
+  for (const auto& row : test::golden_table("blocks.tsv").rows) {
+    if (row.at(0) != "gpt_block") continue;
+    if (row[4] == "weights") out.push_back({row[1], row[2], std::stoull(row[3]), {}});
+    RecordedBlock::Stage stage{std::stoull(row[6], nullptr, 16), {}};
+    for (std::size_t at = 0; row[7] != "-" && at < row[7].size(); at += 5)
+      stage.first.push_back(static_cast<std::uint16_t>(std::stoul(row[7].substr(at, 4), nullptr, 16)));
+    out.back().stages[row[4]] = stage;
+  }
+  return out;
+}
+
+}  // namespace
+
+// Attention is causal: what the first tokens give does not depend on how many follow.
+TEST_CASE("golden: the first token of every recorded GPT block, stage by stage") {
+  const std::vector<RecordedBlock> blocks = recorded_blocks();
+  CHECK(blocks.size() == 12);
+  for (const RecordedBlock& r : blocks) {
+    if (r.seed != 1) continue;  // making the weights takes longer than the block
+    CAPTURE(r.type);
+    CAPTURE(r.attention);
+    CAPTURE(r.seed);
+    const narrow::GptBlock block = narrow::recorded_gpt_block(*narrow::find_format(r.type), width, heads, r.seed);
+    const std::vector<std::uint16_t> x = narrow::recorded_gpt_input(block, 8, r.seed);
+    CHECK(std::vector(x.begin(), x.begin() + 8) == r.stages.at("input").first);
+    const auto stages = narrow::run_gpt_block(block, x, {.attention = r.attention});
+    CHECK(stages.size() == 10);
+    for (const narrow::GptStage& stage : stages) {
+      CAPTURE(stage.name);
+      CHECK(std::vector(stage.codes.begin(), stage.codes.begin() + 8) == r.stages.at(stage.name).first);
+    }
+  }
+}
+
+TEST_CASE("golden: recorded GPT blocks whole, long ones" * doctest::skip()) {
+  for (const RecordedBlock& r : recorded_blocks()) {
+    if (r.seed != 1 && test::scale() <= 1) continue;  // six seconds each
+    CAPTURE(r.type);
+    CAPTURE(r.attention);
+    CAPTURE(r.seed);
+    const narrow::GptBlock block = narrow::recorded_gpt_block(*narrow::find_format(r.type), width, heads, r.seed);
+    const std::vector<std::uint16_t> x = narrow::recorded_gpt_input(block, tokens, r.seed);
+    CHECK(narrow::stage_hash(x) == r.stages.at("input").hash);
+    for (const narrow::GptStage& stage : narrow::run_gpt_block(block, x, {.attention = r.attention})) {
+      CAPTURE(stage.name);
+      CHECK(narrow::stage_hash(stage.codes) == r.stages.at(stage.name).hash);
+    }
+  }
+}
