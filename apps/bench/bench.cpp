@@ -96,8 +96,8 @@ void require_known(const char* flag, const std::string& list, const std::functio
   }
 }
 
-constexpr const char* array_kernels[] = {"memcpy", "round", "encode",   "decode",     "statistics",   "histogram",
-                                         "mxfp8",  "nvfp4", "quantise", "eigen cast", "compiler half"};
+constexpr const char* array_kernels[] = {"memcpy",  "round", "encode", "decode",   "statistics", "histogram",
+                                         "special", "mxfp8", "nvfp4",  "quantise", "eigen cast", "compiler half"};
 
 bool is_kernel(const std::string& word) {
   const auto is_word = [&](const char* name) { return word == name; };
@@ -236,7 +236,7 @@ int run(const Options& options) {
     steps = bench_training(std::min(repeat, options.quick ? 2 : 5), options.quick);
   if (rows.empty() && files.empty() && products.empty() && steps.empty())
     throw narrow::Error(
-        "bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, mxfp8, nvfp4, "
+        "bench: no kernel is left; --kernel takes round, encode, decode, statistics, histogram, special, mxfp8, nvfp4, "
         "quantise, memcpy, files, product, train");
   if (options.json) {
     Json list = Json::array();
@@ -265,9 +265,9 @@ int run(const Options& options) {
 
 Action declare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.option(
-      "--kernel", options->kernels, "LIST",
-      "only these kernels: round, encode, decode, statistics, histogram, mxfp8, nvfp4, quantise, memcpy, files, product, train");
+  arguments.option("--kernel", options->kernels, "LIST",
+                   "only these kernels: round, encode, decode, statistics, histogram, special, mxfp8, nvfp4, quantise, "
+                   "memcpy, files, product, train");
   arguments.option("--formats", options->formats, "LIST", "only these formats, as the table names them");
   arguments.option("--repeat", options->repeat, "N", "best of N (default 11)");
   arguments.flag("--quick", options->quick, "16 M floats with spread exponents on one thread only");

@@ -1,10 +1,13 @@
 // The kernels of the library that `narrow bench` times.
+#include <bit>
 #include <memory>
+#include <utility>
 
 #include "bench/bench.hpp"
 #include "narrow/array/array.hpp"
 #include "narrow/array/histogram.hpp"
 #include "narrow/array/statistics.hpp"
+#include "narrow/special/special.hpp"
 #include "narrow/text/text.hpp"
 
 namespace app {
@@ -73,6 +76,21 @@ class List {
     add("histogram", "", {}, 4,
         [in = std::span<const float>(input_.values)](int threads) { (void)narrow::exponent_histogram(in, threads); });
   }
+  // Of arguments from 1/16 to 4, with the mantissas of this input.
+  void special(const char* name, narrow::Special f) {
+    const std::string data = input_.name + ", from 1/16 to 4";
+    if (arguments_ == nullptr) {
+      arguments_ = std::make_shared<std::vector<float>>(input_.values);
+      for (std::size_t i = 0; i < arguments_->size(); ++i) {
+        const auto word = std::bit_cast<std::uint32_t>((*arguments_)[i]);
+        (*arguments_)[i] = std::bit_cast<float>((word & 0x7FFFFFu) | static_cast<std::uint32_t>(123 + i % 6) << 23);
+      }
+    }
+    add("special", name, {}, 8,
+        [=, b = buffers_, in = arguments_](int threads) { narrow::special_array(f, *in, b->floats, false, threads); });
+    kernels_.back().row.mode = kernels_.back().row.overflow = "";
+    kernels_.back().row.data = data;
+  }
 
  private:
   void add(const char* kernel, const char* format, const Cast& cast, double bytes, std::function<void(int)> run) {
@@ -87,6 +105,7 @@ class List {
   const BenchInput& input_;
   std::vector<BenchKernel>& kernels_;
   std::shared_ptr<Buffers> buffers_;
+  std::shared_ptr<std::vector<float>> arguments_;
 };
 
 }  // namespace
@@ -111,6 +130,13 @@ std::vector<BenchKernel> library_kernels(const BenchInput& input) {
   for (const char* name : {"fp16", "bf16", "e4m3"}) list.statistics(name, {name});
   list.statistics("six formats", {"fp16", "bf16", "e4m3", "e5m2", "e3m2", "tf32"});
   list.histogram();
+  using narrow::Special;
+  constexpr std::pair<const char*, Special> functions[] = {
+      {"ex2", Special::sfu_ex2},     {"lg2", Special::sfu_lg2},    {"rcp", Special::sfu_rcp},
+      {"rsqrt", Special::sfu_rsqrt}, {"sqrt", Special::sfu_sqrt},  {"sin", Special::sfu_sin},
+      {"expf", Special::cuda_expf},  {"logf", Special::cuda_logf}, {"tanhf", Special::cuda_tanhf},
+      {"erff", Special::cuda_erff}};
+  for (const auto& [name, function] : functions) list.special(name, function);
   return kernels;
 }
 

@@ -162,4 +162,6 @@ constexpr double short_replay = 5e6, long_replay = 4e8;
 TEST_CASE("golden: operations of torch on an H200, short ones") {
   replay(0, test::scale() < 0.1 ? short_replay / 30 : short_replay);
 }
-TEST_CASE("golden: operations of torch on an H200, long ones" * doctest::skip()) { replay(short_replay, long_replay); }
+TEST_CASE("golden: operations of torch on an H200, long ones" * doctest::skip()) {
+  replay(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
+}

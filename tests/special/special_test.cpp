@@ -8,9 +8,12 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
+#include "narrow/base/error.hpp"
 #include "support/float_environments.hpp"
 #include "support/inputs.hpp"
+#include "support/scale.hpp"
 
 namespace {
 
@@ -155,12 +158,98 @@ TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
   CHECK(narrow::cuda_erff(-inf) == -1);
 }
 
+namespace {
+
+struct ArrayFunction {
+  narrow::Special f;
+  float (*scalar)(float, bool);
+};
+constexpr ArrayFunction array_functions[] = {
+    {narrow::Special::sfu_ex2, narrow::sfu_ex2},
+    {narrow::Special::sfu_lg2, narrow::sfu_lg2},
+    {narrow::Special::sfu_rcp, narrow::sfu_rcp},
+    {narrow::Special::sfu_rsqrt, narrow::sfu_rsqrt},
+    {narrow::Special::sfu_sqrt, narrow::sfu_sqrt},
+    {narrow::Special::sfu_sin, [](float x, bool) { return sfu_sin(x); }},
+    {narrow::Special::sfu_cos, [](float x, bool) { return sfu_cos(x); }},
+    {narrow::Special::cuda_expf, [](float x, bool) { return narrow::cuda_expf(x); }},
+    {narrow::Special::cuda_logf, [](float x, bool) { return narrow::cuda_logf(x); }},
+    {narrow::Special::cuda_tanhf, [](float x, bool) { return narrow::cuda_tanhf(x); }},
+    {narrow::Special::cuda_erff, [](float x, bool) { return narrow::cuda_erff(x); }}};
+
+// How many results of an array are not the function's.
+std::size_t differences(const ArrayFunction& a, const std::vector<float>& x, bool ftz, int threads = 1) {
+  std::vector<float> y(x.size(), 77.0f);
+  narrow::special_array(a.f, x, y, ftz, threads);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) count += word(y[i]) != word(a.scalar(x[i], ftz)) ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("special: arrays have the bits of the functions") {
+  // Words of all kinds; then arguments that lanes take: around every power of two, and in the ranges of use.
+  std::vector<float> any, near;
+  const auto step = static_cast<std::uint64_t>(6007 / std::min(1.0, test::scale()));
+  for (std::uint64_t i = 0; i < std::uint64_t{1} << 32; i += step)
+    any.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(i)));
+  for (std::uint32_t field = 0; field < 256; ++field)
+    for (const std::uint32_t sign : {0u, 0x80000000u})
+      for (int d = -40; d <= 40; ++d)
+        near.push_back(std::bit_cast<float>((sign | field << 23) + static_cast<std::uint32_t>(d)));
+  std::vector<float> used;
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    const auto r = static_cast<std::uint32_t>(test::mix(i));
+    used.push_back(std::bit_cast<float>((r & 0x807FFFFFu) | (100 + r % 34) << 23));
+    if (i % 2 == 0) used.back() = std::fabs(used.back());
+  }
+  for (const ArrayFunction& a : array_functions) {
+    CAPTURE(static_cast<int>(a.f));
+    for (const bool ftz : {false, true}) {
+      CHECK(differences(a, any, ftz) == 0);
+      CHECK(differences(a, near, ftz) == 0);
+      CHECK(differences(a, used, ftz, 3) == 0);
+    }
+  }
+}
+
+TEST_CASE("special: arrays of any length, in their place, with one special argument anywhere") {
+  for (const ArrayFunction& a : array_functions) {
+    CAPTURE(static_cast<int>(a.f));
+    for (std::size_t n = 0; n < 75; ++n)
+      for (const float special : {1.5f, 0.0f, -HUGE_VALF, std::bit_cast<float>(0x7FC01234u)}) {
+        std::vector<float> x(n, 1.25f);
+        if (n != 0) x[n * 7 % n] = special, x[n / 2] = special;
+        std::vector<float> expected;
+        for (const float v : x) expected.push_back(a.scalar(v, false));
+        narrow::special_array(a.f, x, x);
+        bool same = true;
+        for (std::size_t i = 0; i < n; ++i) same = same && word(x[i]) == word(expected[i]);
+        CHECK(same);
+      }
+  }
+}
+
+TEST_CASE("special: arrays that do not fit are refused") {
+  std::vector<float> x(10, 1.0f), y(9);
+  CHECK_THROWS_AS(narrow::special_array(narrow::Special::sfu_ex2, x, y), narrow::Error);
+  CHECK_THROWS_AS(narrow::special_array(narrow::Special::sfu_ex2, std::span(x).first(9), std::span(x).last(9)),
+                  narrow::Error);
+}
+
 TEST_CASE("special: no function notices the caller's rounding mode or flush to zero") {
   test::check_environments("special", [](test::Digest& digest) {
-    for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, Function(sfu_sin), Function(sfu_cos),
-                             Function(narrow::cuda_expf), Function(narrow::cuda_logf), Function(narrow::cuda_tanhf),
-                             Function(narrow::cuda_erff)})
+    for (const Function f :
+         {ex2, lg2, rcp, rsqrt, root, ex2_ftz, Function(sfu_sin), Function(sfu_cos), Function(narrow::cuda_expf),
+          Function(narrow::cuda_logf), Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
       for (std::uint32_t i = 0; i < 20'000; ++i)
         digest.add(f(std::bit_cast<float>(static_cast<std::uint32_t>(test::mix(i)))));
+    for (const ArrayFunction& a : array_functions) {
+      std::vector<float> x(1000);
+      for (std::uint32_t i = 0; i < 1000; ++i) x[i] = static_cast<float>(i % 37) * 0.125f + 0.0625f;
+      narrow::special_array(a.f, x, x);
+      for (const float y : x) digest.add(y);
+    }
   });
 }

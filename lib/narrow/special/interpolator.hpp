@@ -13,16 +13,12 @@ struct Coefficients {
 };
 
 // A magnitude has 17 bits at most. Of the products of its bits, x_i at column 2i and x_i x_j at column i + j + 1, those
-// below column 19 are left out; what they add up to is subtracted as a number, carries included.
+// below column 19 are left out: bit j meets the bits 18 - j to j - 1 and itself.
 constexpr std::uint64_t truncated_square(std::uint64_t x) noexcept {
-  constexpr int columns = 19;
-  std::uint64_t dropped = 0;
-  for (int i = 0; 2 * i < columns; ++i) {
-    if ((x >> i & 1) == 0) continue;
-    dropped += std::uint64_t{1} << (2 * i);
-    dropped += (x << (i + 1)) & ~low_mask(2 * i + 2) & low_mask(columns);
-  }
-  return x * x - dropped;
+  std::uint64_t sum = 0;
+  for (int j = 10; j <= 16; ++j)
+    sum += (x >> j & 1) * (((x & (low_mask(j) - low_mask(18 - j))) + (std::uint64_t{1} << (j - 1))) >> (18 - j));
+  return sum << 19;
 }
 
 // sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, with one = 2^weight. The upper index_bits of a fraction of 23

@@ -13,6 +13,7 @@
 #include "narrow/format/format_table.hpp"
 #include "narrow/scale/quantise.hpp"
 #include "narrow/simd/target.hpp"
+#include "narrow/special/special.hpp"
 
 namespace {
 
@@ -142,9 +143,22 @@ void products() {
   }
 }
 
+void specials() {
+  const std::vector<float> inputs[] = {floats(true), floats(false)};
+  for (int f = 0; f <= static_cast<int>(Special::cuda_erff); ++f)
+    for (const std::vector<float>& x : inputs)
+      for (const bool ftz : {false, true}) {
+        std::vector<float> y(size);
+        special_array(static_cast<Special>(f), x, y, ftz);
+        Hash hash;
+        hash.add(std::span<const float>(y));
+        hash.say("special", std::to_string(f));
+      }
+}
+
 }  // namespace
 
 int main() {
   std::fprintf(stderr, "%s\n", std::string(simd::name_of(simd::current_target())).c_str());
-  casts(), blocks(), products();
+  casts(), blocks(), products(), specials();
 }

@@ -1,0 +1,403 @@
+// Special functions in lanes: the same interpolator (interpolator.hpp), reductions (sfu.hpp) and sequences
+// (cuda_math.hpp), for arguments whose results are normal numbers. Every operation is exact or the IEEE one, so the
+// bits are the same.
+#include "narrow/simd/lanes.hpp"
+#include "narrow/special/kernels.hpp"
+
+namespace narrow::detail::inline NARROW_LANES {
+
+namespace {
+
+// Two registers of words, whose sixteen lower bits share one.
+struct TwoWords {
+  WordLanes of[2];
+};
+struct TwoFloats {
+  FloatLanes of[2];
+};
+
+inline HalfRow low_halves(const TwoWords& x) noexcept {
+#if defined(__ARM_NEON)
+  return as<HalfRow>(vuzp1q_u16(as<uint16x8_t>(x.of[0]), as<uint16x8_t>(x.of[1])));
+#else
+  return as<HalfRow>((x.of[0] & 0xFFFFu) | x.of[1] << 16);
+#endif
+}
+inline TwoWords words_of(HalfRow x) noexcept {
+#if defined(__ARM_NEON)
+  return {
+      {as<WordLanes>(vmovl_u16(vget_low_u16(as<uint16x8_t>(x)))), as<WordLanes>(vmovl_high_u16(as<uint16x8_t>(x)))}};
+#else
+  const auto pairs = as<WordLanes>(x);
+  return {{pairs & 0xFFFFu, pairs >> 16}};
+#endif
+}
+
+// The squarer keeps the products x_i x_j from column 19 on, so its result is a multiple of 2^19; here in units of it.
+// Bit j meets the bits 18 - j to j - 1, and itself in column 2j:
+//   sum over j = 10..16 of x_j ((x & (2^j - 2^(18-j))) + 2^(j-1)) 2^(j-18)
+// Bits 0 and 1 have no part in it, so that x >> 2 is enough, and nothing is above 2^16.
+[[gnu::always_inline]] inline TwoWords square(TwoWords x) noexcept {
+  for (WordLanes& w : x.of) w >>= 2;
+  const HalfRow y = low_halves(x);
+  HalfRow sum{};
+#pragma GCC unroll 7
+  for (int j = 10; j <= 16; ++j) {
+    const HalfRow has_bit = as<HalfRow>((y & static_cast<uint16_t>(1u << (j - 2))) != 0);
+    const HalfRow met =
+        (y & static_cast<uint16_t>((1u << (j - 2)) - (1u << (16 - j)))) + static_cast<uint16_t>(1u << (j - 3));
+    sum += (met & has_bit) >> (16 - j);
+  }
+  return words_of(sum);
+}
+
+// A sum of the interpolator in units of 2^a1, which fits 64 bits in lanes: those of words as the target pairs them.
+struct WideLanes {
+  LongLanes part[2];
+};
+
+inline WideLanes widen_words(WordLanes x) noexcept {
+#if defined(__ARM_NEON)
+  return {
+      {as<LongLanes>(vmovl_u32(vget_low_u32(as<uint32x4_t>(x)))), as<LongLanes>(vmovl_high_u32(as<uint32x4_t>(x)))}};
+#else
+  const auto pairs = as<LongLanes>(x);
+  return {{pairs & 0xFFFFFFFFu, pairs >> 32}};
+#endif
+}
+inline WordLanes low_words(const WideLanes& x) noexcept {
+#if defined(__ARM_NEON)
+  return as<WordLanes>(vuzp1q_u32(as<uint32x4_t>(x.part[0]), as<uint32x4_t>(x.part[1])));
+#else
+  return as<WordLanes>((x.part[0] & 0xFFFFFFFFu) | x.part[1] << 32);
+#endif
+}
+// The words from bit n on.
+template <int n>
+inline WordLanes words_from(const WideLanes& x) noexcept {
+#if defined(__ARM_NEON)
+  return as<WordLanes>(vshrn_high_n_u64(vshrn_n_u64(as<uint64x2_t>(x.part[0]), n), as<uint64x2_t>(x.part[1]), n));
+#else
+  return low_words({{x.part[0] >> n, x.part[1] >> n}});
+#endif
+}
+inline WideLanes multiply_words(WordLanes a, WordLanes b) noexcept {
+#if defined(__ARM_NEON)
+  const auto x = as<uint32x4_t>(a), y = as<uint32x4_t>(b);
+  return {{as<LongLanes>(vmull_u32(vget_low_u32(x), vget_low_u32(y))), as<LongLanes>(vmull_high_u32(x, y))}};
+#else
+  const WideLanes x = widen_words(a), y = widen_words(b);
+#if defined(NARROW_LANES_AVX512)
+  return {{as<LongLanes>(_mm512_mul_epu32(as<__m512i>(x.part[0]), as<__m512i>(y.part[0]))),
+           as<LongLanes>(_mm512_mul_epu32(as<__m512i>(x.part[1]), as<__m512i>(y.part[1])))}};
+#elif defined(NARROW_LANES_AVX2)
+  return {{as<LongLanes>(_mm256_mul_epu32(as<__m256i>(x.part[0]), as<__m256i>(y.part[0]))),
+           as<LongLanes>(_mm256_mul_epu32(as<__m256i>(x.part[1]), as<__m256i>(y.part[1])))}};
+#elif defined(__SSE2__)
+  return {{as<LongLanes>(_mm_mul_epu32(as<__m128i>(x.part[0]), as<__m128i>(y.part[0]))),
+           as<LongLanes>(_mm_mul_epu32(as<__m128i>(x.part[1]), as<__m128i>(y.part[1])))}};
+#else
+  return {{x.part[0] * y.part[0], x.part[1] * y.part[1]}};
+#endif
+#endif
+}
+
+inline void gather(const uint64_t* rows, WordLanes row, WordLanes& c0, WordLanes& upper) noexcept {
+#if defined(NARROW_LANES_AVX512)
+  const auto* words = reinterpret_cast<const int*>(rows);
+  c0 = as<WordLanes>(_mm512_i32gather_epi32(as<__m512i>(row), words, 8));
+  upper = as<WordLanes>(_mm512_i32gather_epi32(as<__m512i>(row), words + 1, 8));
+#elif defined(NARROW_LANES_AVX2)
+  const auto* words = reinterpret_cast<const int*>(rows);
+  c0 = as<WordLanes>(_mm256_i32gather_epi32(words, as<__m256i>(row), 8));
+  upper = as<WordLanes>(_mm256_i32gather_epi32(words + 1, as<__m256i>(row), 8));
+#elif defined(__ARM_NEON)
+  const uint64x2_t low{rows[row[0]], rows[row[1]]}, high{rows[row[2]], rows[row[3]]};
+  c0 = as<WordLanes>(vuzp1q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high)));
+  upper = as<WordLanes>(vuzp2q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high)));
+#else
+  for (int k = 0; k < lane_count; ++k) {
+    const uint64_t both = rows[row[k]];
+    c0[k] = static_cast<uint32_t>(both), upper[k] = static_cast<uint32_t>(both >> 32);
+  }
+#endif
+}
+
+// As Interpolator: sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, all in units of 2^a1, above which everything
+// lies.
+template <int index_bits, int a0, int a1, int weight, bool adds_c1, bool adds_c2, uint64_t bias, bool halves_xl = false>
+struct Interpolation {
+  static constexpr int low_bits = 23 - index_bits, place = weight - 23 - a1;  // place: of the fraction's lowest bit
+
+  struct Sums {
+    WideLanes of[2];
+  };
+
+  [[gnu::always_inline]] static Sums sum(const uint64_t* rows, const TwoWords& fraction,
+                                         const TwoWords& offset) noexcept {
+    TwoWords xl;
+    for (int r = 0; r < 2; ++r) xl.of[r] = fraction.of[r] & ((1u << low_bits) - 1);
+    TwoWords squares = xl;
+    if (halves_xl)
+      for (WordLanes& w : squares.of) w <<= 1;
+    squares = square(squares);
+    Sums sums;
+    for (int r = 0; r < 2; ++r) {
+      WordLanes c0, upper;
+      gather(rows, (fraction.of[r] >> low_bits) + offset.of[r], c0, upper);
+      const WideLanes first = multiply_words(upper & 0xFFFFFu, xl.of[r]);
+      const WideLanes second = widen_words(((upper >> 20) * squares.of[r]) << ((halves_xl ? 17 : 19) - a1));
+      sums.of[r] = widen_words(c0);
+      for (int p = 0; p < 2; ++p) {
+        LongLanes& t = sums.of[r].part[p];
+        t = (t << (a0 - a1)) + (bias >> (64 - weight + 23) >> a1);
+        t = adds_c1 ? t + first.part[p] : t - first.part[p];
+        t = adds_c2 ? t + second.part[p] : t - second.part[p];
+      }
+    }
+    return sums;
+  }
+  // The sum from `below` bits under the fraction on.
+  template <int below = 0>
+  [[gnu::always_inline]] static TwoWords bits(const uint64_t* rows, const TwoWords& fraction,
+                                              const TwoWords& offset) noexcept {
+    const Sums sums = sum(rows, fraction, offset);
+    TwoWords out;
+    for (int r = 0; r < 2; ++r) out.of[r] = words_from<place - below>(sums.of[r]);
+    return out;
+  }
+};
+
+using Ex2 = Interpolation<6, 32, 19, 57, true, true, 0x6fc4000000000000>;
+using Lg2 = Interpolation<6, 30, 18, 56, true, false, 0x868b000000000000>;
+using Rcp = Interpolation<7, 30, 17, 56, false, true, 0x67e7000000000000, true>;
+using Sqrt = Interpolation<6, 33, 18, 58, true, false, 0x7fff800000000000>;
+using Rsqrt = Interpolation<6, 31, 17, 57, false, true, 0x7fff800000000000>;
+
+constexpr uint32_t fraction_mask = 0x7FFFFFu;
+
+inline IntLanes truncated(FloatLanes x) noexcept { return __builtin_convertvector(x, IntLanes); }
+inline FloatLanes floats_of(IntLanes x) noexcept { return __builtin_convertvector(x, FloatLanes); }
+inline FloatLanes word(uint32_t w) noexcept { return as_float(splat(w)); }
+inline FloatLanes chosen(WordLanes mask, FloatLanes yes, FloatLanes no) noexcept {
+  return as_float(select(mask, as_words(yes), as_words(no)));
+}
+inline FloatLanes fma_of(FloatLanes a, FloatLanes b, FloatLanes c) noexcept { return fused(c, a, b); }
+// ((c0 x + c1) x + c2) x + ..
+template <uint32_t first, uint32_t... others>
+[[gnu::always_inline]] inline FloatLanes horner(FloatLanes x) noexcept {
+  FloatLanes sum = word(first);
+  ((sum = fma_of(sum, x, word(others))), ...);
+  return sum;
+}
+
+// Functions of two registers: results, and zeros in `good` where a lane is not right.
+#define NARROW_SPECIAL(name)                                                                         \
+  [[gnu::always_inline]] inline TwoFloats name([[maybe_unused]] const SpecialTables& t, TwoFloats x, \
+                                               TwoWords& good) noexcept
+constexpr int both[] = {0, 1};
+
+// -126 <= x < 128. What is below 2^-23 in magnitude has no fraction, and its power is one.
+NARROW_SPECIAL(ex2_of) {
+  TwoWords fraction, exponent;
+  for (const int r : both) {
+    const FloatLanes v = x.of[r];
+    good.of[r] &= as<WordLanes>(v >= -126.0f) & as<WordLanes>(v < 128.0f);
+    const IntLanes n = truncated(chosen(good.of[r], v, FloatLanes{}));
+    const FloatLanes rest = chosen(good.of[r], v - floats_of(n), FloatLanes{});
+    fraction.of[r] = as<WordLanes>(truncated(as_float(magnitude(as_words(rest))) * 0x1p23f));
+    const WordLanes below = negative_mask(as_words(v)) & ~equal(fraction.of[r], 0);
+    fraction.of[r] = (fraction.of[r] ^ below) & fraction_mask;
+    exponent.of[r] = as<WordLanes>(n) + below + 127u;  // a mask is -1
+  }
+  const TwoWords bits = Ex2::bits(t.ex2, fraction, TwoWords{});
+  for (const int r : both) x.of[r] = as_float(exponent.of[r] << 23 | (bits.of[r] & fraction_mask));
+  return x;
+}
+
+inline WordLanes is_between(WordLanes x, uint32_t first,
+                            uint32_t last) noexcept {  // words that are no larger than 2^31
+  return above(x, splat(first - 1)) & above(splat(last + 1), x);
+}
+
+// 2^-126 <= |x| < 2^126.
+NARROW_SPECIAL(rcp_of) {
+  TwoWords fraction;
+  for (const int r : both) {
+    const WordLanes a = magnitude(as_words(x.of[r]));
+    good.of[r] &= is_between(a, 0x00800000u, 0x7E7FFFFFu);
+    fraction.of[r] = a & fraction_mask;
+  }
+  const TwoWords bits = Rcp::bits<1>(t.rcp, fraction, TwoWords{});
+  for (const int r : both) {
+    const WordLanes w = as_words(x.of[r]), is_one = as<WordLanes>((bits.of[r] >> 24) != 0);
+    const WordLanes field = 253u - is_one - (magnitude(w) >> 23);
+    x.of[r] = as_float((w & 0x80000000u) | field << 23 | (select(is_one, bits.of[r] >> 1, bits.of[r]) & fraction_mask));
+  }
+  return x;
+}
+
+// Normal x above zero.
+inline WordLanes is_normal(WordLanes w) noexcept { return is_between(w, 0x00800000u, 0x7F7FFFFFu); }
+
+// A root: the exponent is the field less 127, and its lowest bit chooses the half of the table.
+struct RootParts {
+  TwoWords fraction, odd, offset, half;  // half: 127 more than half of the exponent
+};
+[[gnu::always_inline]] inline RootParts root_parts(const TwoFloats& x, TwoWords& good) noexcept {
+  RootParts parts;
+  for (const int r : both) {
+    const WordLanes w = as_words(x.of[r]), odd = ~(w >> 23) & 1;
+    good.of[r] &= is_normal(w);
+    parts.fraction.of[r] = w & fraction_mask, parts.odd.of[r] = odd, parts.offset.of[r] = odd << 6;
+    parts.half.of[r] = ((w >> 23) + 127u - odd) >> 1;
+  }
+  return parts;
+}
+NARROW_SPECIAL(sqrt_of) {
+  const RootParts parts = root_parts(x, good);
+  const TwoWords bits = Sqrt::bits(t.sqrt, parts.fraction, parts.offset);
+  for (const int r : both) x.of[r] = as_float(parts.half.of[r] << 23 | (bits.of[r] & fraction_mask));
+  return x;
+}
+NARROW_SPECIAL(rsqrt_of) {
+  const RootParts parts = root_parts(x, good);
+  const TwoWords bits = Rsqrt::bits<1>(t.rsqrt, parts.fraction, parts.offset);
+  for (const int r : both) {
+    const WordLanes is_power = equal(parts.odd.of[r] | parts.fraction.of[r], 0);
+    const WordLanes field = 253u - is_power - parts.half.of[r];
+    x.of[r] = as_float(field << 23 | (bits.of[r] & fraction_mask & ~is_power));
+  }
+  return x;
+}
+
+// The sum of fraction and exponent, whose bias has one bit more than units of 2^18, has 47 bits, so that a double holds
+// it; of its magnitude without the lowest three the first 24 are the result.
+NARROW_SPECIAL(lg2_of) {
+  TwoWords fraction;
+  for (const int r : both) {
+    good.of[r] &= is_normal(as_words(x.of[r]));
+    fraction.of[r] = as_words(x.of[r]) & fraction_mask;
+  }
+  Lg2::Sums sums = Lg2::sum(t.lg2, fraction, TwoWords{});
+  for (const int r : both) {
+    const WordLanes w = as_words(x.of[r]);
+    const WideLanes field = widen_words((w >> 23) & 255u);
+    for (int p = 0; p < 2; ++p) {
+      LongLanes& total = sums.of[r].part[p];
+      total = (total << 1) + 1u + ((field.part[p] - 127u) << 39);
+      const LongLanes sign = as<LongLanes>(as<QuantaLanes>(total) < 0);
+      const LongLanes size = ((total ^ sign) - sign) & ~uint64_t{7};
+      // The fraction of 2^52, and less that.
+      const DoubleLanes value = (as<DoubleLanes>(size | 0x4330000000000000u) - 0x1p52) * 0x1p-39;
+      total = (as<LongLanes>(value) >> 29) - (uint64_t{1023 - 127} << 23);
+    }
+    const WordLanes sign = as<WordLanes>((w >> 23) < 127u) & 0x80000000u;
+    x.of[r] = as_float((low_words(sums.of[r]) | sign) & ~equal(w, 0x3F800000u));
+  }
+  return x;
+}
+
+// |x| < 87, where no power leaves the range.
+NARROW_SPECIAL(exp_of) {
+  TwoFloats rest, power;
+  for (const int r : both) {
+    good.of[r] &= is_smaller(as_words(x.of[r]), 0x42AE0000u);
+    const FloatLanes v = chosen(good.of[r], x.of[r], FloatLanes{});
+    const FloatLanes share = fma_of(v, word(0x3BBB989Du), splat_float(0.5f));
+    // floor(252 share): the product may have been rounded up to an integer.
+    FloatLanes floor = floats_of(truncated(share * 252.0f));
+    floor += floats_of(as<IntLanes>(negative_mask(as_words(fma_of(share, splat_float(252.0f), -floor)))));
+    const FloatLanes n = floor - 126.0f;
+    rest.of[r] = fma_of(v, word(0x32A57060u), fma_of(v, word(0x3FB8AA3Bu), -n));
+    power.of[r] = as_float((as<WordLanes>(truncated(n)) + 127u) << 23);
+  }
+  rest = ex2_of(t, rest, good);
+  for (const int r : both) rest.of[r] *= power.of[r];
+  return rest;
+}
+
+NARROW_SPECIAL(log_of) {
+  for (const int r : both) {
+    const WordLanes w = as_words(x.of[r]);
+    good.of[r] &= is_normal(w);
+    const WordLanes i = (w - 0x3F2AAAABu) & 0xFF800000u;
+    const FloatLanes f = as_float(w - i) - 1.0f;
+    const FloatLanes e = floats_of(as<IntLanes>(i)) * 0x1p-23f;
+    const FloatLanes p = horner<0xBE055027u, 0x3E1039F6u, 0xBDF8CDCCu, 0x3E0F2955u, 0xBE2AD8B9u, 0x3E4CED0Bu,
+                                0xBE7FFF22u, 0x3EAAAA78u, 0xBF000000u>(f);
+    x.of[r] = fma_of(e, word(0x3F317218u), fma_of(p * f, f, f));
+  }
+  return x;
+}
+
+inline FloatLanes with_sign(FloatLanes magnitude, FloatLanes x) noexcept {
+  return as_float(as_words(magnitude) | (as_words(x) & 0x80000000u));
+}
+
+// |x| below where the result is one.
+NARROW_SPECIAL(tanh_of) {
+  TwoFloats e;
+  for (const int r : both) {
+    good.of[r] &= is_smaller(as_words(x.of[r]), 0x41102CB4u);
+    x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
+    e.of[r] = as_float(magnitude(as_words(x.of[r]))) * word(0x4038AA3Bu);
+  }
+  e = ex2_of(t, e, good);
+  for (const int r : both) e.of[r] += 1.0f;
+  e = rcp_of(t, e, good);
+  for (const int r : both) {
+    const FloatLanes v = x.of[r], s = v * v;
+    const FloatLanes p = horner<0x3C80F082u, 0xBD563CAEu, 0x3E085941u, 0xBEAAA9EDu>(s);
+    const FloatLanes large = fma_of(e.of[r], splat_float(-2.0f), splat_float(1.0f));
+    x.of[r] =
+        chosen(is_smaller(as_words(v), 0x3F19999Au), fma_of(fma_of(p, s, FloatLanes{}), v, v), with_sign(large, v));
+  }
+  return x;
+}
+
+// |x| < 4, where the exponential is a normal number.
+NARROW_SPECIAL(erf_of) {
+  TwoFloats power;
+  for (const int r : both) {
+    good.of[r] &= is_smaller(as_words(x.of[r]), 0x40800000u);
+    x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
+    const FloatLanes a = as_float(magnitude(as_words(x.of[r])));
+    const FloatLanes p =
+        horner<0x38EB4C3Au, 0xBAAE005Bu, 0x3C09919Fu, 0xBD24D99Au, 0x3E235519u, 0x3F69B4F9u, 0x3F210A14u>(a);
+    power.of[r] = fma_of(p, -a, -a);
+  }
+  power = ex2_of(t, power, good);
+  for (const int r : both) {
+    const FloatLanes v = x.of[r];
+    const FloatLanes p =
+        horner<0x38B1E96Au, 0xBA574D20u, 0x3BAAD5EAu, 0xBCDC1BE7u, 0x3DE718AFu, 0xBEC093ACu, 0x3E0375D3u>(v * v);
+    x.of[r] = chosen(is_smaller(as_words(v), 0x3F8060FEu), fma_of(p, v, v), with_sign(1.0f - power.of[r], v));
+  }
+  return x;
+}
+
+#undef NARROW_SPECIAL
+
+template <TwoFloats (*function)(const SpecialTables&, TwoFloats, TwoWords&) noexcept>
+size_t over_array(const SpecialTables& tables, const float* in, size_t count, float* out) noexcept {
+  constexpr size_t step = 2 * lane_count;
+  size_t i = 0;
+  for (; i + step <= count; i += step) {
+    TwoWords good{{~WordLanes{}, ~WordLanes{}}};
+    const TwoFloats x{{as_float(load(in + i)), as_float(load(in + i + lane_count))}};
+    const TwoFloats y = function(tables, x, good);
+    if (any(~(good.of[0] & good.of[1]))) break;
+    store(out + i, y.of[0]), store(out + i + lane_count, y.of[1]);
+  }
+  return i;
+}
+
+}  // namespace
+
+extern const SpecialKernels special_kernels;
+constexpr SpecialKernels special_kernels{over_array<ex2_of>,   over_array<lg2_of>,  over_array<rcp_of>,
+                                         over_array<rsqrt_of>, over_array<sqrt_of>, over_array<exp_of>,
+                                         over_array<log_of>,   over_array<tanh_of>, over_array<erf_of>};
+
+}  // namespace narrow::detail::inline NARROW_LANES
