@@ -80,10 +80,10 @@ expect(hash_of(input) == recorded.at("input"), "the input made here is the one t
 // %% [markdown]
 // ## The first operation: a norm
 //
-// A layer norm is a mean, a variance and a division. In which order are 768 numbers added? PyTorch's kernel gives each
-// of 128 threads six of them, keeps a running mean and a sum of squares (Welford's way), and merges the threads in a
-// tree. The definition, computed in double precision and rounded once, is closer to the truth, and is not what the GPU
-// returns.
+// A layer norm is a mean, a variance and a division. In which order are 768 numbers added? PyTorch's kernel deals them,
+// four at a time, to 128 threads, each of which keeps a running mean and a sum of squares (Welford's way), and merges
+// the threads in a tree. The definition, computed in double precision and rounded once, is closer to the truth, and is
+// not what the GPU returns.
 
 // %%
 std::vector<float> x(input.size()), w(768), b(768);

@@ -10,6 +10,7 @@
 #include "analysis/recordings/inputs.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/golden/product_inputs.hpp"
+#include "narrow/text/quote.hpp"
 
 namespace analysis::of_gpu_block {
 namespace {
@@ -57,11 +58,14 @@ std::map<std::string, Recorded> read_recorded(const std::string& path, const std
       continue;
     Recorded stage;
     const std::optional<std::uint64_t> hash = hex_of(cells[6]);
-    if (!hash) throw Error(path + ": '" + std::string(cells[6].substr(0, 20)) + "' is no hash");
+    if (!hash) throw Error(path + ": " + quote(cells[6].substr(0, 20)) + " is no hash");
     stage.hash = *hash;
-    for (const std::string_view code : cells_of(cells[7], ' '))
-      if (const std::optional<std::uint64_t> value = hex_of(code))
-        stage.first.push_back(static_cast<std::uint16_t>(*value));
+    for (const std::string_view code : cells_of(cells[7], ' ')) {
+      const std::optional<std::uint64_t> value = hex_of(code);
+      if (code == "-") break;  // of weights there are none
+      if (!value || *value > 0xFFFF) throw Error(path + ": " + quote(code.substr(0, 20)) + " is no code");
+      stage.first.push_back(static_cast<std::uint16_t>(*value));
+    }
     stages[std::string(cells[4])] = stage;
   }
   if (!is_table) throw Error(path + ": this is no table of recorded blocks");
@@ -103,17 +107,22 @@ struct Comparison {
     ++stages, equal += is_equal ? 1 : 0, values += is_whole ? stage.codes.size() : first_codes;
     if (!is_equal && first_other.empty()) first_other = stage.name;
   }
-  std::string finding(const std::string& block) const {
-    const std::string count = count_text(static_cast<std::int64_t>(values));
+  std::string finding(const std::string& block, std::size_t all, bool has_recordings) const {
+    const std::string count = count_text(static_cast<std::int64_t>(values)), of_all = " of " + std::to_string(all);
+    if (!has_recordings) return "Without the recordings the prediction of " + block + " is compared with nothing";
     if (stages == 0) return "There is no recording of " + block + ", so its prediction is compared with nothing";
     if (equal < stages)
-      return block + " is predicted to '" + first_other + "': " + std::to_string(equal) + " of " +
-             std::to_string(stages) + " stages are as recorded";
+      return "Of " + block + " " + std::to_string(equal) + of_all + " stages are predicted as recorded; '" +
+             first_other + "' is the first that is not";
+    if (stages < all)
+      return "Of " + block + " only " + std::to_string(stages) + of_all +
+             " stages are in the recording, and these are predicted as recorded";
     if (is_whole)
       return block + " is predicted from its seed bit for bit: all " + count + " values of " + std::to_string(stages) +
              " stages have the recorded hashes";
     return "Of " + block + " the recorded codes of the first token, " + count + " in " + std::to_string(stages) +
-           " stages, are predicted bit for bit (length=" + std::to_string(recorded_tokens) + " compares all of it)";
+           " stages, are predicted bit for bit (that token sees no other, so attention is not tested; length=" +
+           std::to_string(recorded_tokens) + " compares all of it)";
   }
 };
 
@@ -168,7 +177,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                std::string(is_equal ? "yes" : "no")});
   }
 
-  // What a change does shows in a few tokens; attention is causal and the rest works row by row.
+  // What a change does shows in a few tokens: attention is causal and the rest works row by row.
   const std::size_t few = std::min<std::size_t>(tokens, parameters.by_effort<std::size_t>(64, 128, 1024));
   const Codes some(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(few * width));
   const std::vector<GptStage> as_gpu = run_gpt_block(block, some, {.attention = kernel});
@@ -201,7 +210,7 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string name = "a GPT block in " + std::string(type == "bf16" ? "BF16" : "FP16") + " with " +
                            (kernel == "cudnn" ? "cuDNN's attention" : "FlashAttention-2") + " (seed " +
                            std::to_string(seed) + ") on an H200";
-  std::string finding = comparison.finding(name) + "; " + of_norm + ".";
+  std::string finding = comparison.finding(name, stages.size(), path.has_value()) + "; " + of_norm + ".";
   finding[0] = finding[0] == 'a' ? 'A' : finding[0];
   out.finding = finding;
   std::string legend;
@@ -215,8 +224,8 @@ Outcome run(const Parameters& parameters, Progress& progress) {
                 420,
                 ""}};
   out.tables = {std::move(table), std::move(reach)};
-  out.data = recorded.empty() ? Source("a made block: weights and inputs of a seed")
-                              : recorded_text("a GPT block of PyTorch 2.11, 768 wide, 12 heads, 1,024 tokens");
+  out.data = comparison.stages == 0 ? Source("a made block: weights and inputs of a seed")
+                                    : recorded_text("a GPT block of PyTorch 2.11, 768 wide, 12 heads, 1,024 tokens");
   out.evidence = {{Evidence::measured, "Hopper's tensor cores and PyTorch's kernels"}};
   return out;
 }

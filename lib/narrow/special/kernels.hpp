@@ -13,7 +13,8 @@ struct SpecialTables {
   const uint64_t *ex2, *lg2, *rcp, *rsqrt, *sqrt;
 };
 
-// How many of the first elements were done: all, or up to a register of lanes that holds an argument for the caller.
+// How many of the first elements were done, in pairs of registers: up to a pair with an argument for the caller, or to
+// what no longer fills one.
 using SpecialKernel = size_t (*)(const SpecialTables& tables, const float* in, size_t count, float* out) noexcept;
 
 struct SpecialKernels {

@@ -56,7 +56,7 @@ void over_array(detail::SpecialKernel kernel, const float* x, std::size_t count,
   }
 }
 
-// Lanes know no subnormal arguments, and their results are normal numbers: ftz decides nothing in them.
+// ftz decides nothing in lanes: ex2 of a subnormal is one either way, the others take none and return none.
 void special_part(Special f, const float* x, std::size_t count, float* out, bool ftz) {
   const detail::SpecialKernels& k = detail::special_kernels();
   const auto run = [&](detail::SpecialKernel kernel, const auto& function) {

@@ -1,37 +1,16 @@
 // Special functions in lanes: the same interpolator (interpolator.hpp), reductions (sfu.hpp) and sequences
-// (cuda_math.hpp), for arguments whose results are normal numbers. Every operation is exact or the IEEE one, so the
-// bits are the same.
-#include "narrow/simd/lanes.hpp"
+// (cuda_math.hpp), for arguments in the middle of their range. Every operation is exact or the IEEE one, so the bits
+// are the same. What is done for both registers is unrolled, so that they stay registers at -O2 too.
+#include "narrow/simd/wide_lanes.hpp"
 #include "narrow/special/kernels.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
 
 namespace {
 
-// Two registers of words, whose sixteen lower bits share one.
-struct TwoWords {
-  WordLanes of[2];
-};
 struct TwoFloats {
   FloatLanes of[2];
 };
-
-inline HalfRow low_halves(const TwoWords& x) noexcept {
-#if defined(__ARM_NEON)
-  return as<HalfRow>(vuzp1q_u16(as<uint16x8_t>(x.of[0]), as<uint16x8_t>(x.of[1])));
-#else
-  return as<HalfRow>((x.of[0] & 0xFFFFu) | x.of[1] << 16);
-#endif
-}
-inline TwoWords words_of(HalfRow x) noexcept {
-#if defined(__ARM_NEON)
-  return {
-      {as<WordLanes>(vmovl_u16(vget_low_u16(as<uint16x8_t>(x)))), as<WordLanes>(vmovl_high_u16(as<uint16x8_t>(x)))}};
-#else
-  const auto pairs = as<WordLanes>(x);
-  return {{pairs & 0xFFFFu, pairs >> 16}};
-#endif
-}
 
 // The squarer keeps the products x_i x_j from column 19 on, so its result is a multiple of 2^19; here in units of it.
 // Bit j meets the bits 18 - j to j - 1, and itself in column 2j:
@@ -51,78 +30,6 @@ inline TwoWords words_of(HalfRow x) noexcept {
   return words_of(sum);
 }
 
-// A sum of the interpolator in units of 2^a1, which fits 64 bits in lanes: those of words as the target pairs them.
-struct WideLanes {
-  LongLanes part[2];
-};
-
-inline WideLanes widen_words(WordLanes x) noexcept {
-#if defined(__ARM_NEON)
-  return {
-      {as<LongLanes>(vmovl_u32(vget_low_u32(as<uint32x4_t>(x)))), as<LongLanes>(vmovl_high_u32(as<uint32x4_t>(x)))}};
-#else
-  const auto pairs = as<LongLanes>(x);
-  return {{pairs & 0xFFFFFFFFu, pairs >> 32}};
-#endif
-}
-inline WordLanes low_words(const WideLanes& x) noexcept {
-#if defined(__ARM_NEON)
-  return as<WordLanes>(vuzp1q_u32(as<uint32x4_t>(x.part[0]), as<uint32x4_t>(x.part[1])));
-#else
-  return as<WordLanes>((x.part[0] & 0xFFFFFFFFu) | x.part[1] << 32);
-#endif
-}
-// The words from bit n on.
-template <int n>
-inline WordLanes words_from(const WideLanes& x) noexcept {
-#if defined(__ARM_NEON)
-  return as<WordLanes>(vshrn_high_n_u64(vshrn_n_u64(as<uint64x2_t>(x.part[0]), n), as<uint64x2_t>(x.part[1]), n));
-#else
-  return low_words({{x.part[0] >> n, x.part[1] >> n}});
-#endif
-}
-inline WideLanes multiply_words(WordLanes a, WordLanes b) noexcept {
-#if defined(__ARM_NEON)
-  const auto x = as<uint32x4_t>(a), y = as<uint32x4_t>(b);
-  return {{as<LongLanes>(vmull_u32(vget_low_u32(x), vget_low_u32(y))), as<LongLanes>(vmull_high_u32(x, y))}};
-#else
-  const WideLanes x = widen_words(a), y = widen_words(b);
-#if defined(NARROW_LANES_AVX512)
-  return {{as<LongLanes>(_mm512_mul_epu32(as<__m512i>(x.part[0]), as<__m512i>(y.part[0]))),
-           as<LongLanes>(_mm512_mul_epu32(as<__m512i>(x.part[1]), as<__m512i>(y.part[1])))}};
-#elif defined(NARROW_LANES_AVX2)
-  return {{as<LongLanes>(_mm256_mul_epu32(as<__m256i>(x.part[0]), as<__m256i>(y.part[0]))),
-           as<LongLanes>(_mm256_mul_epu32(as<__m256i>(x.part[1]), as<__m256i>(y.part[1])))}};
-#elif defined(__SSE2__)
-  return {{as<LongLanes>(_mm_mul_epu32(as<__m128i>(x.part[0]), as<__m128i>(y.part[0]))),
-           as<LongLanes>(_mm_mul_epu32(as<__m128i>(x.part[1]), as<__m128i>(y.part[1])))}};
-#else
-  return {{x.part[0] * y.part[0], x.part[1] * y.part[1]}};
-#endif
-#endif
-}
-
-inline void gather(const uint64_t* rows, WordLanes row, WordLanes& c0, WordLanes& upper) noexcept {
-#if defined(NARROW_LANES_AVX512)
-  const auto* words = reinterpret_cast<const int*>(rows);
-  c0 = as<WordLanes>(_mm512_i32gather_epi32(as<__m512i>(row), words, 8));
-  upper = as<WordLanes>(_mm512_i32gather_epi32(as<__m512i>(row), words + 1, 8));
-#elif defined(NARROW_LANES_AVX2)
-  const auto* words = reinterpret_cast<const int*>(rows);
-  c0 = as<WordLanes>(_mm256_i32gather_epi32(words, as<__m256i>(row), 8));
-  upper = as<WordLanes>(_mm256_i32gather_epi32(words + 1, as<__m256i>(row), 8));
-#elif defined(__ARM_NEON)
-  const uint64x2_t low{rows[row[0]], rows[row[1]]}, high{rows[row[2]], rows[row[3]]};
-  c0 = as<WordLanes>(vuzp1q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high)));
-  upper = as<WordLanes>(vuzp2q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high)));
-#else
-  for (int k = 0; k < lane_count; ++k) {
-    const uint64_t both = rows[row[k]];
-    c0[k] = static_cast<uint32_t>(both), upper[k] = static_cast<uint32_t>(both >> 32);
-  }
-#endif
-}
-
 // As Interpolator: sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, all in units of 2^a1, above which everything
 // lies.
 template <int index_bits, int a0, int a1, int weight, bool adds_c1, bool adds_c2, uint64_t bias, bool halves_xl = false>
@@ -136,18 +43,21 @@ struct Interpolation {
   [[gnu::always_inline]] static Sums sum(const uint64_t* rows, const TwoWords& fraction,
                                          const TwoWords& offset) noexcept {
     TwoWords xl;
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) xl.of[r] = fraction.of[r] & ((1u << low_bits) - 1);
     TwoWords squares = xl;
     if (halves_xl)
       for (WordLanes& w : squares.of) w <<= 1;
     squares = square(squares);
     Sums sums;
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) {
       WordLanes c0, upper;
-      gather(rows, (fraction.of[r] >> low_bits) + offset.of[r], c0, upper);
+      gather_words(rows, (fraction.of[r] >> low_bits) + offset.of[r], c0, upper);
       const WideLanes first = multiply_words(upper & 0xFFFFFu, xl.of[r]);
       const WideLanes second = widen_words(((upper >> 20) * squares.of[r]) << ((halves_xl ? 17 : 19) - a1));
       sums.of[r] = widen_words(c0);
+#pragma GCC unroll 2
       for (int p = 0; p < 2; ++p) {
         LongLanes& t = sums.of[r].part[p];
         t = (t << (a0 - a1)) + (bias >> (64 - weight + 23) >> a1);
@@ -163,6 +73,7 @@ struct Interpolation {
                                               const TwoWords& offset) noexcept {
     const Sums sums = sum(rows, fraction, offset);
     TwoWords out;
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) out.of[r] = words_from<place - below>(sums.of[r]);
     return out;
   }
@@ -200,6 +111,7 @@ constexpr int both[] = {0, 1};
 // -126 <= x < 128. What is below 2^-23 in magnitude has no fraction, and its power is one.
 NARROW_SPECIAL(ex2_of) {
   TwoWords fraction, exponent;
+#pragma GCC unroll 2
   for (const int r : both) {
     const FloatLanes v = x.of[r];
     good.of[r] &= as<WordLanes>(v >= -126.0f) & as<WordLanes>(v < 128.0f);
@@ -211,24 +123,27 @@ NARROW_SPECIAL(ex2_of) {
     exponent.of[r] = as<WordLanes>(n) + below + 127u;  // a mask is -1
   }
   const TwoWords bits = Ex2::bits(t.ex2, fraction, TwoWords{});
+#pragma GCC unroll 2
   for (const int r : both) x.of[r] = as_float(exponent.of[r] << 23 | (bits.of[r] & fraction_mask));
   return x;
 }
 
-inline WordLanes is_between(WordLanes x, uint32_t first,
-                            uint32_t last) noexcept {  // words that are no larger than 2^31
+// As signed words: no float below zero is among them.
+inline WordLanes is_between(WordLanes x, uint32_t first, uint32_t last) noexcept {
   return above(x, splat(first - 1)) & above(splat(last + 1), x);
 }
 
 // 2^-126 <= |x| < 2^126.
 NARROW_SPECIAL(rcp_of) {
   TwoWords fraction;
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes a = magnitude(as_words(x.of[r]));
     good.of[r] &= is_between(a, 0x00800000u, 0x7E7FFFFFu);
     fraction.of[r] = a & fraction_mask;
   }
   const TwoWords bits = Rcp::bits<1>(t.rcp, fraction, TwoWords{});
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes w = as_words(x.of[r]), is_one = as<WordLanes>((bits.of[r] >> 24) != 0);
     const WordLanes field = 253u - is_one - (magnitude(w) >> 23);
@@ -246,6 +161,7 @@ struct RootParts {
 };
 [[gnu::always_inline]] inline RootParts root_parts(const TwoFloats& x, TwoWords& good) noexcept {
   RootParts parts;
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes w = as_words(x.of[r]), odd = ~(w >> 23) & 1;
     good.of[r] &= is_normal(w);
@@ -257,12 +173,14 @@ struct RootParts {
 NARROW_SPECIAL(sqrt_of) {
   const RootParts parts = root_parts(x, good);
   const TwoWords bits = Sqrt::bits(t.sqrt, parts.fraction, parts.offset);
+#pragma GCC unroll 2
   for (const int r : both) x.of[r] = as_float(parts.half.of[r] << 23 | (bits.of[r] & fraction_mask));
   return x;
 }
 NARROW_SPECIAL(rsqrt_of) {
   const RootParts parts = root_parts(x, good);
   const TwoWords bits = Rsqrt::bits<1>(t.rsqrt, parts.fraction, parts.offset);
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes is_power = equal(parts.odd.of[r] | parts.fraction.of[r], 0);
     const WordLanes field = 253u - is_power - parts.half.of[r];
@@ -275,14 +193,17 @@ NARROW_SPECIAL(rsqrt_of) {
 // it; of its magnitude without the lowest three the first 24 are the result.
 NARROW_SPECIAL(lg2_of) {
   TwoWords fraction;
+#pragma GCC unroll 2
   for (const int r : both) {
     good.of[r] &= is_normal(as_words(x.of[r]));
     fraction.of[r] = as_words(x.of[r]) & fraction_mask;
   }
   Lg2::Sums sums = Lg2::sum(t.lg2, fraction, TwoWords{});
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes w = as_words(x.of[r]);
     const WideLanes field = widen_words((w >> 23) & 255u);
+#pragma GCC unroll 2
     for (int p = 0; p < 2; ++p) {
       LongLanes& total = sums.of[r].part[p];
       total = (total << 1) + 1u + ((field.part[p] - 127u) << 39);
@@ -301,6 +222,7 @@ NARROW_SPECIAL(lg2_of) {
 // |x| < 87, where no power leaves the range.
 NARROW_SPECIAL(exp_of) {
   TwoFloats rest, power;
+#pragma GCC unroll 2
   for (const int r : both) {
     good.of[r] &= is_smaller(as_words(x.of[r]), 0x42AE0000u);
     const FloatLanes v = chosen(good.of[r], x.of[r], FloatLanes{});
@@ -313,11 +235,13 @@ NARROW_SPECIAL(exp_of) {
     power.of[r] = as_float((as<WordLanes>(truncated(n)) + 127u) << 23);
   }
   rest = ex2_of(t, rest, good);
+#pragma GCC unroll 2
   for (const int r : both) rest.of[r] *= power.of[r];
   return rest;
 }
 
 NARROW_SPECIAL(log_of) {
+#pragma GCC unroll 2
   for (const int r : both) {
     const WordLanes w = as_words(x.of[r]);
     good.of[r] &= is_normal(w);
@@ -338,14 +262,17 @@ inline FloatLanes with_sign(FloatLanes magnitude, FloatLanes x) noexcept {
 // |x| below where the result is one.
 NARROW_SPECIAL(tanh_of) {
   TwoFloats e;
+#pragma GCC unroll 2
   for (const int r : both) {
     good.of[r] &= is_smaller(as_words(x.of[r]), 0x41102CB4u);
     x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
     e.of[r] = as_float(magnitude(as_words(x.of[r]))) * word(0x4038AA3Bu);
   }
   e = ex2_of(t, e, good);
+#pragma GCC unroll 2
   for (const int r : both) e.of[r] += 1.0f;
   e = rcp_of(t, e, good);
+#pragma GCC unroll 2
   for (const int r : both) {
     const FloatLanes v = x.of[r], s = v * v;
     const FloatLanes p = horner<0x3C80F082u, 0xBD563CAEu, 0x3E085941u, 0xBEAAA9EDu>(s);
@@ -359,6 +286,7 @@ NARROW_SPECIAL(tanh_of) {
 // |x| < 4, where the exponential is a normal number.
 NARROW_SPECIAL(erf_of) {
   TwoFloats power;
+#pragma GCC unroll 2
   for (const int r : both) {
     good.of[r] &= is_smaller(as_words(x.of[r]), 0x40800000u);
     x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
@@ -368,6 +296,7 @@ NARROW_SPECIAL(erf_of) {
     power.of[r] = fma_of(p, -a, -a);
   }
   power = ex2_of(t, power, good);
+#pragma GCC unroll 2
   for (const int r : both) {
     const FloatLanes v = x.of[r];
     const FloatLanes p =

@@ -144,7 +144,14 @@ void products() {
 }
 
 void specials() {
-  const std::vector<float> inputs[] = {floats(true), floats(false)};
+  // From 1/16 to 4, where lanes do all of it; with either sign they do what takes both.
+  std::vector<float> middle(size), signs(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto word = static_cast<std::uint32_t>(random_bits(4, i));
+    middle[i] = std::bit_cast<float>((word & 0x7FFFFFu) | (123 + (word >> 23) % 6) << 23);
+    signs[i] = word >> 31 != 0 ? -middle[i] : middle[i];
+  }
+  const std::vector<float> inputs[] = {floats(true), floats(false), middle, signs};
   for (int f = 0; f <= static_cast<int>(Special::cuda_erff); ++f)
     for (const std::vector<float>& x : inputs)
       for (const bool ftz : {false, true}) {
