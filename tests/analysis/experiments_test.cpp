@@ -82,6 +82,28 @@ TEST_CASE("analysis: a block of a GPU is predicted, and its finding says what wa
   CHECK(std::get<std::string>(table_of(other, "stages").rows[0].back()) == "not recorded");
 }
 
+TEST_CASE("analysis: a damaged recording of a block is no proof, and no prediction that failed") {
+  const std::string head = "model\ttype\tattention\tseed\tstage\tshape\thash\tfirst\tkernels\n";
+  const auto row = [](const std::string& stage, const std::string& hash, const std::string& first) {
+    return "gpt_block\tbf16\tcudnn\t1\t" + stage + "\t-\t" + hash + "\t" + first + "\t-\n";
+  };
+  const auto finding = [&](const std::string& text) {
+    const test::WithData data("golden/blocks.tsv", text);
+    return test::run_experiment("gpu_block", {"length=2"}).finding;
+  };
+  const std::string norm1 = "BF3A 3DF1 3F30 BEDF 3DCD BF52 3FC3 3F11",
+                    other = "BF3B 3DF1 3F30 BEDF 3DCD BF52 3FC3 3F11";
+  CHECK(finding(head + row("norm1", "1", norm1)).find("only 1 of 10 stages are in the recording") != std::string::npos);
+  CHECK(
+      finding(head + row("norm1", "1", other)).find("0 of 10 stages are predicted as recorded; 'norm1' is the first") !=
+      std::string::npos);
+  CHECK(finding(head + row("weights", "1", "-")).starts_with("There is no recording of a GPT block"));
+  CHECK(test::error_of([&] { finding(head + row("norm1", "1", "1BF3A")); }).find("'1BF3A' is no code") !=
+        std::string::npos);
+  CHECK(test::error_of([&] { finding(head + row("norm1", "x", norm1)); }).find("'x' is no hash") != std::string::npos);
+  CHECK(test::error_of([&] { finding("spoiled\n"); }).find("no table of recorded blocks") != std::string::npos);
+}
+
 TEST_CASE("analysis: the scaler's rule gives every scale that was recorded on the GPU") {
   const Outcome o = test::run_experiment("loss_scaling", {"steps=20"});
   const Table& t = table_of(o, "recorded");
@@ -120,7 +142,8 @@ TEST_CASE("analysis: a sum of equal gradients loses exactly what stagnation pred
   file += header;
   for (int i = 0; i < 1024; ++i) file += std::string("\x00\x00\x80\x3f", 4);
   const test::WithData data("ones.safetensors", file);
-  const Outcome o = test::run_experiment("gradient_accumulation", {"micro_batches=" + data.folder() + "/ones.safetensors", "most=512"});
+  const Outcome o = test::run_experiment("gradient_accumulation",
+                                         {"micro_batches=" + data.folder() + "/ones.safetensors", "most=512"});
   const auto error = [&](const char* table, const std::string& name) {
     for (const auto& row : table_of(o, table).rows)
       if (number(row[0]) == 512 && std::get<std::string>(row[1]) == name) return number(row[2]);
