@@ -10,6 +10,7 @@
 
 #include "explorer_page.hpp"
 #include "program.hpp"
+#include "support/scale.hpp"
 
 namespace {
 
@@ -134,7 +135,9 @@ class Folder {
     const bool serves = command.rfind("narrow explore ", 0) == 0;  // until somebody ends it
     return test::run_program(
         {"/bin/sh", "-c",
-         "cd '" + path_ + "' && " + (serves ? "exec timeout --preserve-status -s INT 2 " : "") + command},
+         "cd '" + path_ + "' && " +
+             (serves ? "exec timeout --preserve-status -s INT " + std::to_string(2 * test::patience) + " " : "") +
+             command},
         options);
   }
 
