@@ -62,6 +62,7 @@ inline GptBlock recorded_gpt_block(const Format& type, std::size_t width, std::s
           bias(width)};
 }
 
+// Rows of block.width, one a token.
 inline std::vector<std::uint16_t> recorded_gpt_input(const GptBlock& block, std::size_t tokens, std::uint64_t seed) {
   std::vector<std::uint16_t> codes(tokens * block.width);
   for (std::size_t i = 0; i < codes.size(); ++i)
