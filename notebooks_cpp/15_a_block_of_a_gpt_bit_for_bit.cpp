@@ -244,8 +244,8 @@ expect(ends["all products"] < 50, "and most numbers of the block are the same in
 // ## Your own model
 //
 // `narrow.torch.predict(module, inputs)` does the same for a module of PyTorch and says which operations it predicts
-// and which it does not. `narrow op softmax --x step300.safetensors:act.head -o softmax.npy` computes one operation,
-// and `narrow validate --op softmax --x step300.safetensors:act.head --d softmax.npy` names the kernel that gave an output.
+// and which it does not. `narrow op softmax --x step300.safetensors:act.head -o softmax.npy` computes one operation;
+// `narrow validate --op softmax --x step300.safetensors:act.head --d softmax.npy` names the kernel that gave an output.
 // `narrow run gpu_block --fast` is this lesson as an experiment, for FP16 and the other recordings as well. What nobody
 // knows from a shape alone is which plan cuBLAS chooses for a product: lesson 10.
 //
