@@ -66,6 +66,9 @@ std::map<std::string, Recorded> read_recorded(const std::string& path, const std
       if (!value || *value > 0xFFFF) throw Error(path + ": " + quote(code.substr(0, 20)) + " is no code");
       stage.first.push_back(static_cast<std::uint16_t>(*value));
     }
+    if (cells[7] != "-" && stage.first.size() != first_codes)
+      throw Error(path + ": a stage has " + std::to_string(stage.first.size()) + " codes, not " +
+                  std::to_string(first_codes));
     stages[std::string(cells[4])] = stage;
   }
   if (!is_table) throw Error(path + ": this is no table of recorded blocks");
@@ -112,8 +115,8 @@ struct Comparison {
     if (!has_recordings) return "Without the recordings the prediction of " + block + " is compared with nothing";
     if (stages == 0) return "There is no recording of " + block + ", so its prediction is compared with nothing";
     if (equal < stages)
-      return "Of " + block + " " + std::to_string(equal) + of_all + " stages are predicted as recorded; '" +
-             first_other + "' is the first that is not";
+      return "Of " + block + " " + std::to_string(equal) + " of " + std::to_string(stages) +
+             " recorded stages are predicted; '" + first_other + "' is the first that is not";
     if (stages < all)
       return "Of " + block + " only " + std::to_string(stages) + of_all +
              " stages are in the recording, and these are predicted as recorded";
@@ -145,6 +148,55 @@ Table change_table() {
           {}};
 }
 
+Comparison compare(const std::vector<GptStage>& stages, const std::map<std::string, Recorded>& recorded, bool is_whole,
+                   Table& table) {
+  Comparison comparison;
+  comparison.is_whole = is_whole;
+  for (const GptStage& stage : stages) {
+    const auto found = recorded.find(stage.name);
+    const auto values = static_cast<std::int64_t>(stage.codes.size());
+    if (found == recorded.end()) {
+      table.add({stage.name, values, Cell{}, std::string("not recorded")});
+      continue;
+    }
+    const bool is_equal = is_whole
+                              ? stage_hash(stage.codes) == found->second.hash
+                              : std::equal(found->second.first.begin(), found->second.first.end(), stage.codes.begin());
+    comparison.add(stage, is_equal);
+    table.add({stage.name, values, is_whole ? values : static_cast<std::int64_t>(first_codes),
+               std::string(is_equal ? "yes" : "no")});
+  }
+  return comparison;
+}
+
+// What each change does to every stage, in the table and the picture; in words what the first norm does.
+std::string follow_changes(const GptBlock& block, const Codes& input, const std::string& kernel, Table& table,
+                           Panel& panel, Progress& progress) {
+  const std::vector<GptStage> as_gpu = run_gpt_block(block, input, {.attention = kernel});
+  std::string words;
+  const std::vector<Change> all = changes(kernel);
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    progress.at(0.4 + 0.6 * static_cast<double>(c) / static_cast<double>(all.size()), all[c].name);
+    const std::vector<GptStage> other = run_gpt_block(block, input, all[c].how);
+    Series line{all[c].name, Draw::line_points, {}, {}, {}, {}, {}, all[c].colour};
+    for (std::size_t s = 0; s < other.size(); ++s) {
+      const std::size_t values = other[s].codes.size(), changed = count_other(other[s].codes, as_gpu[s].codes);
+      const double share = 100 * static_cast<double>(changed) / static_cast<double>(values);
+      table.add({std::string(all[c].name), other[s].name, static_cast<std::int64_t>(values),
+                 static_cast<std::int64_t>(changed), share});
+      line.x.push_back(static_cast<double>(s + 1)), line.y.push_back(share);
+    }
+    if (c == 0)
+      words = "with its first norm in double precision " +
+              count_text(static_cast<std::int64_t>(count_other(other.front().codes, as_gpu.front().codes))) + " of " +
+              count_text(static_cast<std::int64_t>(input.size())) + " values of " +
+              std::to_string(input.size() / width) + " tokens change there and " + percent_text(line.y.back() / 100) +
+              " at the end of the block";
+    panel.series.push_back(std::move(line));
+  }
+  return words;
+}
+
 Outcome run(const Parameters& parameters, Progress& progress) {
   const std::string type = parameters.text("type"), kernel = parameters.text("kernel");
   const auto seed = static_cast<std::uint64_t>(parameters.integer("seed"));
@@ -153,76 +205,34 @@ Outcome run(const Parameters& parameters, Progress& progress) {
   const Codes input = recorded_gpt_input(block, tokens, seed);
   Outcome out;
   const std::optional<std::string> path = find_data("golden/blocks.tsv");
-  if (!path) out.notes.push_back(no_recordings_note("the prediction is compared with nothing"));
-  const std::map<std::string, Recorded> recorded =
-      path ? read_recorded(*path, type, kernel, std::to_string(seed)) : std::map<std::string, Recorded>();
+  std::map<std::string, Recorded> recorded;
+  if (path) recorded = read_recorded(*path, type, kernel, std::to_string(seed));
+  else out.notes.push_back(no_recordings_note("the prediction is compared with nothing"));
 
   progress.at(0.05, "the block");
   const std::vector<GptStage> stages = run_gpt_block(block, input, {.attention = kernel});
-  Table table = stage_table();
-  Comparison comparison;
-  comparison.is_whole = tokens == recorded_tokens;
-  for (const GptStage& stage : stages) {
-    const auto found = recorded.find(stage.name);
-    const auto values = static_cast<std::int64_t>(stage.codes.size());
-    if (found == recorded.end()) {
-      table.add({stage.name, values, Cell{}, std::string("not recorded")});
-      continue;
-    }
-    const Codes start(stage.codes.begin(), stage.codes.begin() + first_codes);
-    const bool is_equal =
-        comparison.is_whole ? stage_hash(stage.codes) == found->second.hash : start == found->second.first;
-    comparison.add(stage, is_equal);
-    table.add({stage.name, values, comparison.is_whole ? values : static_cast<std::int64_t>(first_codes),
-               std::string(is_equal ? "yes" : "no")});
-  }
+  Table table = stage_table(), reach = change_table();
+  const Comparison comparison = compare(stages, recorded, tokens == recorded_tokens, table);
 
   // What a change does shows in a few tokens: attention is causal and the rest works row by row.
   const std::size_t few = std::min<std::size_t>(tokens, parameters.by_effort<std::size_t>(64, 128, 1024));
-  const Codes some(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(few * width));
-  const std::vector<GptStage> as_gpu = run_gpt_block(block, some, {.attention = kernel});
-  Table reach = change_table();
   Panel panel;
   panel.x = {"stage", "", AxisScale::linear, 0.5, static_cast<double>(stages.size()) + 0.5, {}, {}};
   panel.y = {"values with other bits", "%", AxisScale::linear, 0.0, {}, {}, {}};
-  std::string of_norm;
-  const std::vector<Change> all = changes(kernel);
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    progress.at(0.4 + 0.6 * static_cast<double>(c) / static_cast<double>(all.size()), all[c].name);
-    const std::vector<GptStage> other = run_gpt_block(block, some, all[c].how);
-    Series line{all[c].name, Draw::line_points, {}, {}, {}, {}, {}, all[c].colour};
-    for (std::size_t s = 0; s < other.size(); ++s) {
-      const std::size_t values = other[s].codes.size(), changed = count_other(other[s].codes, as_gpu[s].codes);
-      const double share = 100 * static_cast<double>(changed) / static_cast<double>(values);
-      reach.add({std::string(all[c].name), other[s].name, static_cast<std::int64_t>(values),
-                 static_cast<std::int64_t>(changed), share});
-      line.x.push_back(static_cast<double>(s + 1)), line.y.push_back(share);
-    }
-    panel.series.push_back(line);
-    if (c == 0) {
-      const std::size_t own = count_other(other.front().codes, as_gpu.front().codes);
-      of_norm = "with its first norm in double precision " + count_text(static_cast<std::int64_t>(own)) + " of " +
-                count_text(static_cast<std::int64_t>(some.size())) + " values of " + std::to_string(few) +
-                " tokens change there and " + percent_text(line.y.back() / 100) + " at the end of the block";
-    }
-  }
+  const std::string of_norm =
+      follow_changes(block, Codes(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(few * width)), kernel,
+                     reach, panel, progress);
 
   const std::string name = "a GPT block in " + std::string(type == "bf16" ? "BF16" : "FP16") + " with " +
                            (kernel == "cudnn" ? "cuDNN's attention" : "FlashAttention-2") + " (seed " +
                            std::to_string(seed) + ") on an H200";
-  std::string finding = comparison.finding(name, stages.size(), path.has_value()) + "; " + of_norm + ".";
-  finding[0] = finding[0] == 'a' ? 'A' : finding[0];
-  out.finding = finding;
+  out.finding = comparison.finding(name, stages.size(), path.has_value()) + "; " + of_norm + ".";
+  if (out.finding[0] == 'a') out.finding[0] = 'A';
   std::string legend;
   for (std::size_t s = 0; s < stages.size(); ++s)
     legend += (s == 0 ? "" : ", ") + std::to_string(s + 1) + " " + stages[s].name;
-  out.plots = {{"reach",
-                "One operation in double precision: how far its bits reach through a block",
-                legend,
-                {panel},
-                1,
-                420,
-                ""}};
+  const char* title = "One operation in double precision: how far its bits reach through a block";
+  out.plots = {{"reach", title, legend, {panel}, 1, 420, ""}};
   out.tables = {std::move(table), std::move(reach)};
   out.data = comparison.stages == 0 ? Source("a made block: weights and inputs of a seed")
                                     : recorded_text("a GPT block of PyTorch 2.11, 768 wide, 12 heads, 1,024 tokens");

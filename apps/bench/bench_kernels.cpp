@@ -78,7 +78,6 @@ class List {
   }
   // Of arguments from 1/16 to 4, with the mantissas of this input.
   void special(const char* name, narrow::Special f) {
-    const std::string data = input_.name + ", from 1/16 to 4";
     if (arguments_ == nullptr) {
       arguments_ = std::make_shared<std::vector<float>>(input_.values);
       for (std::size_t i = 0; i < arguments_->size(); ++i) {
@@ -88,14 +87,13 @@ class List {
     }
     add("special", name, {}, 8,
         [=, b = buffers_, in = arguments_](int threads) { narrow::special_array(f, *in, b->floats, false, threads); });
-    kernels_.back().row.mode = kernels_.back().row.overflow = "";
-    kernels_.back().row.data = data;
+    kernels_.back().row.data += ", from 1/16 to 4";
   }
 
  private:
   void add(const char* kernel, const char* format, const Cast& cast, double bytes, std::function<void(int)> run) {
     BenchRow row{kernel, format, "", "", input_.values.size(), 1, input_.name};
-    if (kernel != std::string("decode") && kernel != std::string("histogram")) {
+    if (kernel != std::string("decode") && kernel != std::string("histogram") && kernel != std::string("special")) {
       row.mode = narrow::name_of(cast.rounding);
       row.overflow = narrow::name_of(cast.overflow);
     }

@@ -94,11 +94,12 @@ TEST_CASE("analysis: a damaged recording of a block is no proof, and no predicti
   const std::string norm1 = "BF3A 3DF1 3F30 BEDF 3DCD BF52 3FC3 3F11",
                     other = "BF3B 3DF1 3F30 BEDF 3DCD BF52 3FC3 3F11";
   CHECK(finding(head + row("norm1", "1", norm1)).find("only 1 of 10 stages are in the recording") != std::string::npos);
-  CHECK(
-      finding(head + row("norm1", "1", other)).find("0 of 10 stages are predicted as recorded; 'norm1' is the first") !=
-      std::string::npos);
+  CHECK(finding(head + row("norm1", "1", other)).find("0 of 1 recorded stages are predicted; 'norm1' is the first") !=
+        std::string::npos);
   CHECK(finding(head + row("weights", "1", "-")).starts_with("There is no recording of a GPT block"));
   CHECK(test::error_of([&] { finding(head + row("norm1", "1", "1BF3A")); }).find("'1BF3A' is no code") !=
+        std::string::npos);
+  CHECK(test::error_of([&] { finding(head + row("norm1", "1", "BF3A 3DF1")); }).find("has 2 codes, not 8") !=
         std::string::npos);
   CHECK(test::error_of([&] { finding(head + row("norm1", "x", norm1)); }).find("'x' is no hash") != std::string::npos);
   CHECK(test::error_of([&] { finding("spoiled\n"); }).find("no table of recorded blocks") != std::string::npos);

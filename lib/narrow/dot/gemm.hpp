@@ -89,19 +89,15 @@ struct GemmOptions {
 
 // What the rules are where a product has more to it than chains:
 //   C     With plan chain, alpha 1, beta 1 and no scales C is the accumulator's first value (as in mma). Otherwise, and
-//   with
-//         the option c=last, it joins at the end: D = round(fma(alpha, sum, round(beta * C))) in FP32, as in a CUTLASS
-//         epilogue. beta 0 ignores C. A C whose pitch is 0 is a bias, one row for all rows; it joins at the end.
+//         with the option c=last, it joins at the end: D = round(fma(alpha, sum, round(beta * C))) in FP32, as in a
+//         CUTLASS epilogue. beta 0 ignores C. A C whose pitch is 0 is a bias, one row for all rows; it joins at the end.
 //         A plan may say otherwise: c=last, c=first (with the first part), c=after (to the sum that D's format holds).
 //   join  Partial results are added in FP32 to nearest even (FP64 and integer accumulators in their own arithmetic),
-//   unless the
-//         plan rounds them or their sum to D's format on the way (output, stored, serial).
+//         unless the plan rounds them or their sum to D's format on the way (output, stored, serial).
 //   scales over K need a cut of K at multiples of `inner` (promote or split): a part is multiplied by the product of
-//   its
-//         two scales and added in one FMA. Scales that are constant over K multiply the sum.
+//         its two scales and added in one FMA. Scales that are constant over K multiply the sum.
 //   D     is rounded at the end, from FP32 (FP64, int32) to the output's format, by output_cast. With plan chain, the
-//   accumulator's
-//         format as output and nothing to scale or add, D is the result of the chain as it is.
+//         accumulator's format as output and nothing to scale or add, D is the result of the chain as it is.
 // Shapes that do not fit, codes that are too narrow, a plan that the model cannot follow: Error. An empty C (no data)
 // is zero. TF32 operands are 32-bit words. K may be 0: then every sum is empty.
 void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,

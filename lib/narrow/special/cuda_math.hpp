@@ -2,8 +2,7 @@
 // multiply-add, the host's or the device's.
 #pragma once
 
-#include <initializer_list>
-
+#include "narrow/special/cuda_terms.hpp"
 #include "narrow/special/sfu.hpp"
 
 // What calls an Fma is no constant expression, so that a compiler for GPUs has to be told where it runs.
@@ -21,10 +20,10 @@ constexpr float with_sign_of(float magnitude, float x) noexcept {
 }
 
 // ((c0 x + c1) x + c2) x + .., each step rounded once.
-template <class Fma>
-NARROW_ON_BOTH float horner(float x, std::initializer_list<std::uint32_t> words, const Fma& fma) {
-  float sum = float_of_word(*words.begin());
-  for (const std::uint32_t* c = words.begin() + 1; c != words.end(); ++c) sum = fma(sum, x, float_of_word(*c));
+template <std::uint32_t first, std::uint32_t... others, class Fma>
+NARROW_ON_BOTH float horner(float x, Terms<first, others...>, const Fma& fma) {
+  float sum = float_of_word(first);
+  ((sum = fma(sum, x, float_of_word(others))), ...);
   return sum;
 }
 
@@ -49,9 +48,7 @@ NARROW_ON_BOTH float cuda_logf(float x, const Fma& fma) {
   const std::uint32_t word = std::bit_cast<std::uint32_t>(y), i = (word - 0x3F2AAAABu) & 0xFF800000u;
   const float f = float_of_word(word - i) - 1;
   const float e = fma(static_cast<float>(static_cast<std::int32_t>(i)), 0x1p-23f, is_small ? -23.0f : 0.0f);
-  const float p = horner(
-      f, {0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4CED0B, 0xBE7FFF22, 0x3EAAAA78, 0xBF000000},
-      fma);
+  const float p = horner(f, LogTerms{}, fma);
   return fma(e, float_of_word(0x3F317218), fma(p * f, f, f));
 }
 
@@ -60,7 +57,7 @@ NARROW_ON_BOTH float cuda_tanhf(float x, const SfuTables& tables, const Fma& fma
   if (x != x) return gpu_nan;
   const float a = x < 0 ? -x : x;
   if (a < float_of_word(0x3F19999A)) {
-    const float s = x * x, p = horner(s, {0x3C80F082, 0xBD563CAE, 0x3E085941, 0xBEAAA9ED}, fma);
+    const float s = x * x, p = horner(s, TanhTerms{}, fma);
     return fma(fma(p, s, 0.0f), x, x);  // not p * s: that would decide the sign of a zero otherwise
   }
   if (a >= float_of_word(0x41102CB4)) return with_sign_of(1, x);
@@ -73,11 +70,10 @@ NARROW_ON_BOTH float cuda_erff(float x, const SfuTables& tables, const Fma& fma)
   if (x != x) return gpu_nan;
   const float a = x < 0 ? -x : x;
   if (a < float_of_word(0x3F8060FE)) {
-    const float p =
-        horner(x * x, {0x38B1E96A, 0xBA574D20, 0x3BAAD5EA, 0xBCDC1BE7, 0x3DE718AF, 0xBEC093AC, 0x3E0375D3}, fma);
+    const float p = horner(x * x, NearErfTerms{}, fma);
     return fma(p, x, x);
   }
-  const float p = horner(a, {0x38EB4C3A, 0xBAAE005B, 0x3C09919F, 0xBD24D99A, 0x3E235519, 0x3F69B4F9, 0x3F210A14}, fma);
+  const float p = horner(a, FarErfTerms{}, fma);
   return with_sign_of(1 - sfu_ex2(fma(p, -a, -a), true, tables), x);
 }
 

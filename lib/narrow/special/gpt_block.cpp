@@ -1,11 +1,10 @@
 #include "narrow/special/gpt_block.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "narrow/array/array.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
-#include "narrow/base/parallel.hpp"
 #include "narrow/dot/gemm.hpp"
 #include "narrow/special/attention.hpp"
 #include "narrow/special/operation.hpp"

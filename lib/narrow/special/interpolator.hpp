@@ -45,6 +45,14 @@ struct Interpolator {
   }
 };
 
+// Those of the unit. sqrt and rsqrt have a second half of their tables for odd exponents.
+inline constexpr Interpolator ex2_interpolator{6, 32, 19, 57, true, true, 0x6fc4000000000000};
+inline constexpr Interpolator lg2_interpolator{6, 30, 18, 56, true, false, 0x868b000000000000};
+inline constexpr Interpolator rcp_interpolator{7, 30, 17, 56, false, true, 0x67e7000000000000, true};
+inline constexpr Interpolator sqrt_interpolator{6, 33, 18, 58, true, false, 0x7fff800000000000};
+inline constexpr Interpolator rsqrt_interpolator{6, 31, 17, 57, false, true, 0x7fff800000000000};
+inline constexpr Interpolator sin_interpolator{6, 31, 19, 56, true, false, 0};
+
 // The one NaN that a GPU returns.
 inline constexpr float gpu_nan = std::bit_cast<float>(0x7FFFFFFFu);
 

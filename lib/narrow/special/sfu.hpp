@@ -62,7 +62,7 @@ constexpr float times_power(float x, int n) noexcept {
 }
 
 constexpr float sfu_ex2(float x, bool ftz, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{6, 32, 19, 57, true, true, 0x6fc4000000000000};
+  constexpr Interpolator polynomial = ex2_interpolator;
   const SfuArgument p(x, ftz);
   if (p.is_nan) return gpu_nan;
   if (p.is_inf) return p.negative ? 0 : signed_inf(false);
@@ -80,7 +80,7 @@ constexpr float sfu_ex2(float x, bool ftz, const SfuTables& tables) noexcept {
 }
 
 constexpr float sfu_lg2(float x, bool ftz, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{6, 30, 18, 56, true, false, 0x868b000000000000};
+  constexpr Interpolator polynomial = lg2_interpolator;
   const SfuArgument p(x, ftz);
   if (p.is_zero) return signed_inf(true);
   if (p.is_nan || p.negative) return gpu_nan;
@@ -97,7 +97,7 @@ constexpr float sfu_lg2(float x, bool ftz, const SfuTables& tables) noexcept {
 }
 
 constexpr float sfu_rcp(float x, bool ftz, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{7, 30, 17, 56, false, true, 0x67e7000000000000, true};
+  constexpr Interpolator polynomial = rcp_interpolator;
   const SfuArgument p(x, ftz);
   if (p.is_nan) return gpu_nan;
   if (p.is_inf) return signed_zero(p.negative);
@@ -108,9 +108,8 @@ constexpr float sfu_rcp(float x, bool ftz, const SfuTables& tables) noexcept {
   return flushed(times_power(float_of(p.negative, is_one ? 127 : 126, polynomial.fraction_of(sum)), -p.exponent), ftz);
 }
 
-// Odd exponents have the second half of a table.
 constexpr float sfu_sqrt(float x, bool ftz, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{6, 33, 18, 58, true, false, 0x7fff800000000000};
+  constexpr Interpolator polynomial = sqrt_interpolator;
   const SfuArgument p(x, ftz);
   if (p.is_nan) return gpu_nan;
   if (p.is_zero) return signed_zero(p.negative);
@@ -122,7 +121,7 @@ constexpr float sfu_sqrt(float x, bool ftz, const SfuTables& tables) noexcept {
 }
 
 constexpr float sfu_rsqrt(float x, bool ftz, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{6, 31, 17, 57, false, true, 0x7fff800000000000};
+  constexpr Interpolator polynomial = rsqrt_interpolator;
   const SfuArgument p(x, ftz);
   if (p.is_nan) return gpu_nan;
   if (p.is_zero) return signed_inf(p.negative);
@@ -161,7 +160,7 @@ constexpr std::uint32_t reduce_angle(float x) noexcept {
 }
 
 constexpr float sine_of(std::uint32_t word, bool negative, const SfuTables& tables) noexcept {
-  constexpr Interpolator polynomial{6, 31, 19, 56, true, false, 0};
+  constexpr Interpolator polynomial = sin_interpolator;
   std::uint64_t sum = polynomial(tables.sin, word & 0x7FFFFFu);
   if (sum == 0) return signed_zero(negative);
   const int shift = polynomial.weight + 1 - bit_length(sum);

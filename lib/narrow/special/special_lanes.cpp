@@ -2,6 +2,8 @@
 // (cuda_math.hpp), for arguments in the middle of their range. Every operation is exact or the IEEE one, so the bits
 // are the same. What is done for both registers is unrolled, so that they stay registers at -O2 too.
 #include "narrow/simd/wide_lanes.hpp"
+#include "narrow/special/cuda_terms.hpp"
+#include "narrow/special/interpolator.hpp"
 #include "narrow/special/kernels.hpp"
 
 namespace narrow::detail::inline NARROW_LANES {
@@ -30,11 +32,11 @@ struct TwoFloats {
   return words_of(sum);
 }
 
-// As Interpolator: sum = c0 2^a0 +- c1 xl 2^a1 +- c2 square(xl) + bias, all in units of 2^a1, above which everything
-// lies.
-template <int index_bits, int a0, int a1, int weight, bool adds_c1, bool adds_c2, uint64_t bias, bool halves_xl = false>
+// As Interpolator has it, in units of 2^a1, above which everything lies.
+template <Interpolator i>
 struct Interpolation {
-  static constexpr int low_bits = 23 - index_bits, place = weight - 23 - a1;  // place: of the fraction's lowest bit
+  static constexpr int low_bits = 23 - i.index_bits,
+                       place = i.weight - 23 - i.a1;  // place: of the fraction's lowest bit
 
   struct Sums {
     WideLanes of[2];
@@ -46,7 +48,7 @@ struct Interpolation {
 #pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) xl.of[r] = fraction.of[r] & ((1u << low_bits) - 1);
     TwoWords squares = xl;
-    if (halves_xl)
+    if (i.halves_xl)
       for (WordLanes& w : squares.of) w <<= 1;
     squares = square(squares);
     Sums sums;
@@ -55,14 +57,14 @@ struct Interpolation {
       WordLanes c0, upper;
       gather_words(rows, (fraction.of[r] >> low_bits) + offset.of[r], c0, upper);
       const WideLanes first = multiply_words(upper & 0xFFFFFu, xl.of[r]);
-      const WideLanes second = widen_words(((upper >> 20) * squares.of[r]) << ((halves_xl ? 17 : 19) - a1));
+      const WideLanes second = widen_words(((upper >> 20) * squares.of[r]) << ((i.halves_xl ? 17 : 19) - i.a1));
       sums.of[r] = widen_words(c0);
 #pragma GCC unroll 2
       for (int p = 0; p < 2; ++p) {
         LongLanes& t = sums.of[r].part[p];
-        t = (t << (a0 - a1)) + (bias >> (64 - weight + 23) >> a1);
-        t = adds_c1 ? t + first.part[p] : t - first.part[p];
-        t = adds_c2 ? t + second.part[p] : t - second.part[p];
+        t = (t << (i.a0 - i.a1)) + (i.bias >> (64 - i.weight + 23) >> i.a1);
+        t = i.adds_c1 ? t + first.part[p] : t - first.part[p];
+        t = i.adds_c2 ? t + second.part[p] : t - second.part[p];
       }
     }
     return sums;
@@ -79,11 +81,11 @@ struct Interpolation {
   }
 };
 
-using Ex2 = Interpolation<6, 32, 19, 57, true, true, 0x6fc4000000000000>;
-using Lg2 = Interpolation<6, 30, 18, 56, true, false, 0x868b000000000000>;
-using Rcp = Interpolation<7, 30, 17, 56, false, true, 0x67e7000000000000, true>;
-using Sqrt = Interpolation<6, 33, 18, 58, true, false, 0x7fff800000000000>;
-using Rsqrt = Interpolation<6, 31, 17, 57, false, true, 0x7fff800000000000>;
+using Ex2 = Interpolation<ex2_interpolator>;
+using Lg2 = Interpolation<lg2_interpolator>;
+using Rcp = Interpolation<rcp_interpolator>;
+using Sqrt = Interpolation<sqrt_interpolator>;
+using Rsqrt = Interpolation<rsqrt_interpolator>;
 
 constexpr uint32_t fraction_mask = 0x7FFFFFu;
 
@@ -96,7 +98,7 @@ inline FloatLanes chosen(WordLanes mask, FloatLanes yes, FloatLanes no) noexcept
 inline FloatLanes fma_of(FloatLanes a, FloatLanes b, FloatLanes c) noexcept { return fused(c, a, b); }
 // ((c0 x + c1) x + c2) x + ..
 template <uint32_t first, uint32_t... others>
-[[gnu::always_inline]] inline FloatLanes horner(FloatLanes x) noexcept {
+[[gnu::always_inline]] inline FloatLanes horner(FloatLanes x, Terms<first, others...>) noexcept {
   FloatLanes sum = word(first);
   ((sum = fma_of(sum, x, word(others))), ...);
   return sum;
@@ -219,13 +221,22 @@ NARROW_SPECIAL(lg2_of) {
   return x;
 }
 
+// x where |x| is below the float with that word; elsewhere zero, and not good.
+[[gnu::always_inline]] inline void keep_below(uint32_t word, TwoFloats& x, TwoWords& good) noexcept {
+#pragma GCC unroll 2
+  for (const int r : both) {
+    good.of[r] &= is_smaller(as_words(x.of[r]), word);
+    x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
+  }
+}
+
 // |x| < 87, where no power leaves the range.
 NARROW_SPECIAL(exp_of) {
   TwoFloats rest, power;
+  keep_below(0x42AE0000u, x, good);
 #pragma GCC unroll 2
   for (const int r : both) {
-    good.of[r] &= is_smaller(as_words(x.of[r]), 0x42AE0000u);
-    const FloatLanes v = chosen(good.of[r], x.of[r], FloatLanes{});
+    const FloatLanes v = x.of[r];
     const FloatLanes share = fma_of(v, word(0x3BBB989Du), splat_float(0.5f));
     // floor(252 share): the product may have been rounded up to an integer.
     FloatLanes floor = floats_of(truncated(share * 252.0f));
@@ -248,8 +259,7 @@ NARROW_SPECIAL(log_of) {
     const WordLanes i = (w - 0x3F2AAAABu) & 0xFF800000u;
     const FloatLanes f = as_float(w - i) - 1.0f;
     const FloatLanes e = floats_of(as<IntLanes>(i)) * 0x1p-23f;
-    const FloatLanes p = horner<0xBE055027u, 0x3E1039F6u, 0xBDF8CDCCu, 0x3E0F2955u, 0xBE2AD8B9u, 0x3E4CED0Bu,
-                                0xBE7FFF22u, 0x3EAAAA78u, 0xBF000000u>(f);
+    const FloatLanes p = horner(f, LogTerms{});
     x.of[r] = fma_of(e, word(0x3F317218u), fma_of(p * f, f, f));
   }
   return x;
@@ -262,10 +272,9 @@ inline FloatLanes with_sign(FloatLanes magnitude, FloatLanes x) noexcept {
 // |x| below where the result is one.
 NARROW_SPECIAL(tanh_of) {
   TwoFloats e;
+  keep_below(0x41102CB4u, x, good);
 #pragma GCC unroll 2
   for (const int r : both) {
-    good.of[r] &= is_smaller(as_words(x.of[r]), 0x41102CB4u);
-    x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
     e.of[r] = as_float(magnitude(as_words(x.of[r]))) * word(0x4038AA3Bu);
   }
   e = ex2_of(t, e, good);
@@ -275,7 +284,7 @@ NARROW_SPECIAL(tanh_of) {
 #pragma GCC unroll 2
   for (const int r : both) {
     const FloatLanes v = x.of[r], s = v * v;
-    const FloatLanes p = horner<0x3C80F082u, 0xBD563CAEu, 0x3E085941u, 0xBEAAA9EDu>(s);
+    const FloatLanes p = horner(s, TanhTerms{});
     const FloatLanes large = fma_of(e.of[r], splat_float(-2.0f), splat_float(1.0f));
     x.of[r] =
         chosen(is_smaller(as_words(v), 0x3F19999Au), fma_of(fma_of(p, s, FloatLanes{}), v, v), with_sign(large, v));
@@ -286,21 +295,18 @@ NARROW_SPECIAL(tanh_of) {
 // |x| < 4, where the exponential is a normal number.
 NARROW_SPECIAL(erf_of) {
   TwoFloats power;
+  keep_below(0x40800000u, x, good);
 #pragma GCC unroll 2
   for (const int r : both) {
-    good.of[r] &= is_smaller(as_words(x.of[r]), 0x40800000u);
-    x.of[r] = chosen(good.of[r], x.of[r], FloatLanes{});
     const FloatLanes a = as_float(magnitude(as_words(x.of[r])));
-    const FloatLanes p =
-        horner<0x38EB4C3Au, 0xBAAE005Bu, 0x3C09919Fu, 0xBD24D99Au, 0x3E235519u, 0x3F69B4F9u, 0x3F210A14u>(a);
+    const FloatLanes p = horner(a, FarErfTerms{});
     power.of[r] = fma_of(p, -a, -a);
   }
   power = ex2_of(t, power, good);
 #pragma GCC unroll 2
   for (const int r : both) {
     const FloatLanes v = x.of[r];
-    const FloatLanes p =
-        horner<0x38B1E96Au, 0xBA574D20u, 0x3BAAD5EAu, 0xBCDC1BE7u, 0x3DE718AFu, 0xBEC093ACu, 0x3E0375D3u>(v * v);
+    const FloatLanes p = horner(v * v, NearErfTerms{});
     x.of[r] = chosen(is_smaller(as_words(v), 0x3F8060FEu), fma_of(p, v, v), with_sign(1.0f - power.of[r], v));
   }
   return x;
