@@ -80,27 +80,53 @@ bool rounded_shared_way(const RoundedLanes& r, const float* a, const float* b, s
   return !any_above(seen, static_cast<uint32_t>(r.largest_word));
 }
 
-template <bool Fused, size_t Rows>
-void chain_rows(const float* a, size_t pitch, const float* b, size_t products, float (*accumulators)[lane_columns]) {
-  FloatLanes acc[Rows][vectors];
+// Sixteen columns of a type: its lanes, and how many of them.
+template <class Real>
+struct Columns;
+template <>
+struct Columns<float> {
+  using Lanes = FloatLanes;
+};
+template <>
+struct Columns<double> {
+  using Lanes = DoubleLanes;
+};
+template <class Real>
+inline constexpr size_t vectors_of = lane_columns * sizeof(Real) / lane_bytes;
+
+template <bool Fused, size_t Rows, class Real>
+void chain_rows(const Real* a, size_t pitch, const Real* b, size_t products, Real (*accumulators)[lane_columns]) {
+  using Lanes = typename Columns<Real>::Lanes;
+  Lanes acc[Rows][vectors_of<Real>];
   __builtin_memcpy(acc, accumulators, sizeof acc);
   for (size_t k = 0; k < products; ++k, b += lane_columns)
-    for (int v = 0; v < vectors; ++v) {
-      const FloatLanes y = load_as<FloatLanes>(b + v * lane_count);
+    for (size_t v = 0; v < vectors_of<Real>; ++v) {
+      const Lanes y = load_as<Lanes>(b + v * (lane_bytes / sizeof(Real)));
       for (size_t row = 0; row < Rows; ++row) {
-        if constexpr (Fused) acc[row][v] = fused(acc[row][v], splat_float(a[row * pitch + k]), y);
-        else acc[row][v] += a[row * pitch + k] * y;
+        const Real x = a[row * pitch + k];
+        if constexpr (Fused) acc[row][v] = fused(acc[row][v], x - Lanes{}, y);  // as splat_float()
+        else acc[row][v] += x * y;
       }
     }
   __builtin_memcpy(accumulators, acc, sizeof acc);
 }
 
-template <bool Fused>
-void chain_any(const float* a, size_t pitch, size_t rows, const float* b, size_t products, float (*accumulators)[lane_columns]) {
-  constexpr size_t together = 2 * rows_at_once;
+template <bool Fused, class Real>
+void chain_any(const Real* a, size_t pitch, size_t rows, const Real* b, size_t products, Real (*accumulators)[lane_columns]) {
+  constexpr size_t together = 16 / vectors_of<Real>;
   size_t row = 0;
   for (; row + together <= rows; row += together) chain_rows<Fused, together>(a + row * pitch, pitch, b, products, accumulators + row);
   for (; row < rows; ++row) chain_rows<Fused, 1>(a + row * pitch, pitch, b, products, accumulators + row);
+}
+
+template <class Real>
+void fused_shared(const Real* a, const Real* b, size_t products, Real (&sums)[lane_columns]) {
+  using Lanes = typename Columns<Real>::Lanes;
+  Lanes acc[vectors_of<Real>];
+  __builtin_memcpy(acc, sums, sizeof acc);
+  for (size_t k = 0; k < products; ++k)
+    for (Lanes& lanes : acc) lanes = fused(lanes, a[k] - Lanes{}, b[k] - Lanes{});
+  __builtin_memcpy(sums, acc, sizeof acc);
 }
 
 }  // namespace
@@ -112,12 +138,19 @@ void multiply_add_chain(const float* a, size_t pitch, size_t rows, const float* 
                         float (*accumulators)[lane_columns]) {
   chain_any<false>(a, pitch, rows, b, products, accumulators);
 }
+void fma_chain_wide(const double* a, size_t pitch, size_t rows, const double* b, size_t products,
+                    double (*accumulators)[lane_columns]) {
+  chain_any<true>(a, pitch, rows, b, products, accumulators);
+}
+void multiply_add_chain_wide(const double* a, size_t pitch, size_t rows, const double* b, size_t products,
+                             double (*accumulators)[lane_columns]) {
+  chain_any<false>(a, pitch, rows, b, products, accumulators);
+}
 void fma_shared(const float* a, const float* b, size_t products, float (&sums)[lane_columns]) {
-  FloatLanes acc[vectors];
-  __builtin_memcpy(acc, sums, sizeof acc);
-  for (size_t k = 0; k < products; ++k)
-    for (FloatLanes& lanes : acc) lanes = fused(lanes, splat_float(a[k]), splat_float(b[k]));
-  __builtin_memcpy(sums, acc, sizeof acc);
+  fused_shared(a, b, products, sums);
+}
+void fma_shared_wide(const double* a, const double* b, size_t products, double (&sums)[lane_columns]) {
+  fused_shared(a, b, products, sums);
 }
 
 void rounded_chain(const RoundedLanes& r, const float* a, size_t pitch, size_t rows, const float* b, size_t products,
@@ -155,7 +188,8 @@ bool shared_chain_wide(const DotModel& m, const LaneConstants& c, const SharedPr
 
 extern const DotKernels dot_kernels;
 constexpr DotKernels dot_kernels{has_half_lanes, fused_bytes, fused_words, fused_bytes_wide, fused_words_wide, shared_chain,
-                                 shared_chain_wide, fma_chain, multiply_add_chain, rounded_chain, rounded_shared, fma_shared};
+                                 shared_chain_wide, fma_chain, multiply_add_chain, fma_chain_wide, multiply_add_chain_wide,
+                                 rounded_chain, rounded_shared, fma_shared, fma_shared_wide};
 
 }  // namespace NARROW_LANES
 

@@ -80,17 +80,8 @@ struct NativeEngine {
   }
 
   void chain(const Real* x, std::size_t rows, const Real* y, std::size_t products, Real (*acc)[lane_columns]) const {
-    if constexpr (std::is_same_v<Real, float>) {
-      const DotKernels& kernels = dot_kernels();
-      (Rule == DotRule::fma_chain ? kernels.fma : kernels.multiply_add)(x, a.positions, rows, y, products, acc);
-    } else {
-      for (std::size_t k = 0; k < products; ++k)
-        for (std::size_t r = 0; r < rows; ++r)
-          for (std::size_t j = 0; j < lane_columns; ++j) {
-            const Real a1 = x[r * a.positions + k], b1 = y[k * lane_columns + j];
-            acc[r][j] = Rule == DotRule::fma_chain ? std::fma(a1, b1, acc[r][j]) : acc[r][j] + a1 * b1;
-          }
-    }
+    const ChainKernel<Real> kernel = Rule == DotRule::fma_chain ? fma_kernel(Real{}) : multiply_add_kernel(Real{});
+    kernel(x, a.positions, rows, y, products, acc);
   }
 
   void one_row(const Real* x, const Real* y, std::size_t products, Real (&acc)[lane_columns]) const {

@@ -82,9 +82,12 @@ using FusedKernel = void (*)(const DotModel&, const LaneConstants&, const LaneOp
 template <class Real>
 using SharedKernel = bool (*)(const DotModel&, const LaneConstants&, const SharedProducts<Real>&, std::size_t products,
                               float (&accumulators)[lane_columns]);
-// Rows of a at `pitch`; a row of b has sixteen floats.
-using ChainKernel = void (*)(const float* a, std::size_t pitch, std::size_t rows, const float* b, std::size_t products,
-                             float (*accumulators)[lane_columns]);
+// Rows of a at `pitch`; a row of b has sixteen numbers.
+template <class Real>
+using ChainKernel = void (*)(const Real* a, std::size_t pitch, std::size_t rows, const Real* b, std::size_t products,
+                             Real (*accumulators)[lane_columns]);
+template <class Real>
+using SharedFma = void (*)(const Real* a, const Real* b, std::size_t products, Real (&sums)[lane_columns]);
 
 // A row: the functions of one instruction set.
 struct DotKernels {
@@ -95,15 +98,17 @@ struct DotKernels {
   FusedKernel<double, std::int16_t> fused_words_wide;
   SharedKernel<float> shared;
   SharedKernel<double> shared_wide;
-  ChainKernel fma;           // acc = fma(a, b, acc)
-  ChainKernel multiply_add;  // acc = acc + a * b
+  ChainKernel<float> fma;           // acc = fma(a, b, acc)
+  ChainKernel<float> multiply_add;  // acc = acc + a * b
+  ChainKernel<double> fma_wide, multiply_add_wide;
   // acc = round(acc + round(a * b)). Right while every product is exact in a float, no start is -0 and nothing overflows;
   // beyond[row][lane] becomes the largest magnitude seen.
   void (*rounded)(const RoundedLanes&, const float* a, std::size_t pitch, std::size_t rows, const float* b,
                   std::size_t products, float (*accumulators)[lane_columns], std::int32_t (*beyond)[lane_columns]);
   // The same for products a[k] b[k] that all lanes share; false when something overflowed.
   bool (*rounded_shared)(const RoundedLanes&, const float* a, const float* b, std::size_t products, float (&sums)[lane_columns]);
-  void (*fma_shared)(const float* a, const float* b, std::size_t products, float (&sums)[lane_columns]);
+  SharedFma<float> fma_shared;
+  SharedFma<double> fma_shared_wide;
 };
 
 const DotKernels& dot_kernels();
@@ -114,6 +119,12 @@ inline FusedKernel<double, std::int8_t> fused_kernel(double, std::int8_t) { retu
 inline FusedKernel<double, std::int16_t> fused_kernel(double, std::int16_t) { return dot_kernels().fused_words_wide; }
 inline SharedKernel<float> shared_kernel(float) { return dot_kernels().shared; }
 inline SharedKernel<double> shared_kernel(double) { return dot_kernels().shared_wide; }
+inline ChainKernel<float> fma_kernel(float) { return dot_kernels().fma; }
+inline ChainKernel<double> fma_kernel(double) { return dot_kernels().fma_wide; }
+inline ChainKernel<float> multiply_add_kernel(float) { return dot_kernels().multiply_add; }
+inline ChainKernel<double> multiply_add_kernel(double) { return dot_kernels().multiply_add_wide; }
+inline SharedFma<float> shared_fma(float) { return dot_kernels().fma_shared; }
+inline SharedFma<double> shared_fma(double) { return dot_kernels().fma_shared_wide; }
 
 // quanta * 2^lowest + addend rounded as the scalar step does; not inline, because kernels call it.
 float round_lane(const DotModel& m, std::int64_t quanta, float addend, int lowest);

@@ -59,24 +59,20 @@ struct NativeLanes {
   Real lost[lane_columns] = {};
 
   bool advance(Real (&sums)[lane_columns], std::size_t begin, std::size_t end) {
-    if constexpr (std::is_same_v<Real, float>) {
-      if (rule == DotRule::fma_chain) {
-        dot_kernels().fma_shared(a + begin, b + begin, end - begin, sums);
-        begin = end;
-      }
+    if (rule == DotRule::fma_chain) {
+      shared_fma(Real{})(a + begin, b + begin, end - begin, sums);
+      begin = end;
     }
     for (std::size_t k = begin; k < end; ++k) {
       const Real product = a[k] * b[k];
       if (rule == DotRule::multiply_add) {
         for (Real& sum : sums) sum += product;
-      } else if (rule == DotRule::kahan) {
+      } else {
         for (std::size_t lane = 0; lane < lane_columns; ++lane) {
           const Real term = product - lost[lane], sum = sums[lane] + term;
           lost[lane] = (sum - sums[lane]) - term;
           sums[lane] = sum;
         }
-      } else {
-        for (Real& sum : sums) sum = std::fma(a[k], b[k], sum);
       }
     }
     return std::all_of(sums, sums + lane_columns, [](Real x) { return std::isfinite(x); });

@@ -197,6 +197,16 @@ inline DoubleLanes add_product(DoubleLanes a, DoubleLanes b, DoubleLanes c) noex
 #endif
 }
 
+// The same with one rounding of any product.
+inline DoubleLanes fused(DoubleLanes a, DoubleLanes b, DoubleLanes c) noexcept {
+#if defined(__ARM_NEON) || defined(NARROW_LANES_AVX512) || defined(NARROW_LANES_AVX2)
+  return add_product(a, b, c);
+#else
+  for (int k = 0; k < lane_count / 2; ++k) a[k] = __builtin_fma(b[k], c[k], a[k]);
+  return a;
+#endif
+}
+
 inline void widen(WordLanes x, DoubleLanes (&d)[2]) noexcept {
 #if defined(__ARM_NEON)
   d[0] = as<DoubleLanes>(vcvt_f64_f32(vget_low_f32(as<float32x4_t>(x))));
