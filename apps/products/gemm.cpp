@@ -11,6 +11,7 @@
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
+#include "products/epilogue.hpp"
 
 namespace app {
 namespace of_gemm {
@@ -59,6 +60,8 @@ narrow::ProductError compare(const DotModel& model, const narrow::Plan& plan, co
                              const LoadedMatrix& d) {
   if (in.items() > 1)
     throw narrow::Error("--reference: knows one product, and there are " + std::to_string(in.items()));
+  if (in.options.function.of != nullptr)
+    throw narrow::Error("--reference: knows products, and --epilogue asks for " + std::string(in.options.function.name) + " of one");
   const auto prepared = [&](const LoadedMatrix& matrix, const Format& f) {
     LoadedMatrix out = matrix;
     if (!(f == tf32) || plan.operands == narrow::Operands::cut) return out;
@@ -80,6 +83,7 @@ struct Result {
   Summary summary;
   std::optional<narrow::ProductError> error;
   const std::optional<std::string>& file;
+  const std::optional<std::string>& epilogue;
 
   bool is_small() const { return d.rows * d.items <= small && d.cols <= small; }
 };
@@ -109,6 +113,7 @@ std::string to_text(const Result& r) {
                      code_format_name(r.d.format) + "\n";
   text += "  model     " + std::string(r.model.name.view()) + "\n  evidence  " + narrow::evidence_text(r.model) +
           "\n  plan      " + narrow::plan_text(r.plan) + "\n";
+  if (r.epilogue) text += "  epilogue  " + *r.epilogue + "\n";
   text += "  values    finite " + std::to_string(s.finite) + ", zero " + std::to_string(s.zeros) + ", Inf " +
           std::to_string(s.inf) + ", NaN " + std::to_string(s.nan);
   if (s.finite > 0) text += "; from " + digits_text(s.least, 6) + " to " + digits_text(s.most, 6);
@@ -136,6 +141,7 @@ Json to_json(const Result& r) {
   out["model"] = std::string(r.model.name.view());
   out["evidence"] = narrow::evidence_name(r.model.evidence);
   out["plan"] = narrow::plan_text(r.plan);
+  out["epilogue"] = r.epilogue ? Json(*r.epilogue) : Json();
   out["m"] = r.d.rows;
   out["n"] = r.d.cols;
   out["k"] = r.in.a.cols;
@@ -188,7 +194,7 @@ int run(const Options& options) {
     throw narrow::Error("-o: " + narrow::quote(*options.file) + "; give a file that ends in .npy or .safetensors");
   Multiplied m;
   multiply(options, m);
-  Result result{m.model, m.plan, m.in, m.d, summarise(m.d), {}, options.file};
+  Result result{m.model, m.plan, m.in, m.d, summarise(m.d), {}, options.file, options.product.epilogue};
   if (options.reference) result.error = compare(m.model, m.plan, m.in, m.d);
   if (options.file) write_matrices(*options.file, {{"D", &m.d}});
   print(options.json ? json_text(to_json(result)) : to_text(result));
@@ -218,6 +224,7 @@ void multiply(const GemmFlags& flags, Multiplied& m) {
   if (flags.output) in.options.output = blame("--output", [&] { return choose_code_format(*flags.output); });
   const narrow::Format output = in.options.output.value_or(m.model.accumulator.format);
   load_product(p, "gemm", in);
+  read_epilogue(p, in);
   fit_matrix(in.a, p.a, m.model.a, m.model.name.view(), flags.round);
   fit_matrix(in.b, p.b, m.model.b, m.model.name.view(), flags.round);
   if (in.c && in.c->format.is_integer() != m.model.is_integer())
@@ -241,7 +248,8 @@ const Command gemm_command{
     "narrow gemm --model hopper.wgmma.f32.f16.f16 --plan split:1408 --a a.npy --b b.npy -o d.npy --reference",
     of_gemm::declare,
     "D = alpha * (A B) + beta * C with the bits of a GPU's kernel: --model is the instruction, --plan the "
-    "order in which partial sums meet (one chain, split K, stream K, promotion to FP32 every so many). "
+    "order in which partial sums meet (one chain, split K, stream K, promotion to FP32 every so many), --epilogue what "
+    "follows: bias+gelu in the kernel itself, bias+round+gelu in a kernel of its own. "
     "--reference adds the exact product and the errors against it."};
 
 }  // namespace app

@@ -137,6 +137,9 @@ void ProductOptions::declare(Arguments& arguments) {
   arguments.option("--scale-a", scale_a, "X|FILE",
                    "scales of A: a number, one for each row, 1x128 or 128x128 blocks; codes for block-scaled models");
   arguments.option("--scale-b", scale_b, "X|FILE", "scales of B, K first");
+  arguments.option("--epilogue", epilogue, "WORDS",
+                   "what follows the sum, joined by +: bias (C has one row), round (to D's format), then relu, gelu, "
+                   "gelu_tanh or silu, in FP32");
   arguments.option("--threads", threads, "N", "threads (default: all cores); the bits do not depend on it");
 }
 

@@ -12,7 +12,7 @@
 namespace app {
 
 struct ProductOptions {
-  std::optional<std::string> model, plan, alpha, beta, scale_a, scale_b, threads;
+  std::optional<std::string> model, plan, alpha, beta, scale_a, scale_b, epilogue, threads;
   MatrixFlags a{"--a", {}, {}, false}, b{"--b", {}, {}, false}, c{"--c", {}, {}, false};
 
   void declare(Arguments& arguments);

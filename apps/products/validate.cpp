@@ -16,6 +16,7 @@
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
 #include "options/tensor_text.hpp"
+#include "products/epilogue.hpp"
 #include "products/failing_vector.hpp"
 #include "products/op_validate.hpp"
 #include "products/step_picture.hpp"
@@ -187,7 +188,7 @@ std::string failing_text(const Report& r, bool colour) {
                      std::to_string(dot.a.size()) + " products\n";
   text += "    expected " + code_and_value(dot.expected, r.d.format) + "\n    found    " +
           code_and_value(dot.found, r.d.format) + "\n";
-  if (!r.failing) return text;
+  if (!r.failing) return r.options.vector ? text + "    " + *r.options.vector + " was not written: it has no words for scales and epilogues\n" : text;
   const FailingVector& v = *r.failing;
   for (std::size_t k = 0; k < dot.a.size() && k < few; ++k)
     text += "    k " + std::to_string(k) + "      " + digits_text(narrow::decode(dot.a[k], v.a_format), 8) + " (" +
@@ -212,6 +213,11 @@ std::string headline(const ValidateResult& r, bool colour) {
          first + ", " + of_total(r) + " (" + share + ")\n";
 }
 
+std::string function_text(const narrow::GemmOptions& options) {
+  if (options.function.of == nullptr) return "";
+  return std::string(options.rounds_before ? ", rounded, " : ", ") + std::string(options.function.name);
+}
+
 std::string to_text(const Report& report) {
   const bool colour = use_colour(1), verbose = report.options.verbose;
   const ValidateResult& r = report.result;
@@ -219,8 +225,8 @@ std::string to_text(const Report& report) {
                             counted(r.plans_tried, "pair of model and plan tried", "pairs of model and plan tried");
   std::string text = headline(r, colour) + "  " + product_shape(report.in) + ", " +
                      code_format_name(report.in.a.format) + " * " + code_format_name(report.in.b.format) +
-                     (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + " to " +
-                     code_format_name(report.d.format) + "; " + tried +
+                     (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + function_text(report.in.options) +
+                     " to " + code_format_name(report.d.format) + "; " + tried +
                      "\n  evidence for this model: " + narrow::evidence_text(*r.candidates.front().model) + "\n";
   if (report.wrong_gpu)
     text += "  " + paint("no model of " + *report.options.gpu + " gives these bits", Colour::yellow, colour) + "\n";
@@ -243,6 +249,7 @@ Json to_json(const Report& report) {
   out["model"] = std::string(r.candidates.front().model->name.view());
   out["evidence"] = narrow::evidence_name(r.candidates.front().model->evidence);
   out["plan"] = narrow::plan_text(r.candidates.front().plan);
+  out["epilogue"] = report.options.product.epilogue ? Json(*report.options.product.epilogue) : Json();
   out["equal_count"] = r.equal_count;
   out["total"] = r.total;
   out["max_ulp"] = r.max_ulp;
@@ -344,6 +351,7 @@ Validated run(const Options& options) {
     throw narrow::Error("validate: --d is missing: the result of the kernel; for example --d out.npy");
   ProductInputs in;
   load_product(p, "validate", in);
+  read_epilogue(p, in);
   const LoadedMatrix d = load_matrix(options.d);
   if (d.rows != in.a.rows || d.cols != in.b.cols || d.items != in.items())
     throw narrow::Error("validate: A B is " + batch_shape(in.items(), in.a.rows, in.b.cols) + " and D is " +
@@ -369,7 +377,7 @@ Validated run(const Options& options) {
                                   [&](const auto& c) { return narrow::detail::is_of_gpu(*c.model, *request.gpu); });
   const bool scaled = !in.options.scale_a.values.empty() || !in.options.scale_b.values.empty() ||
                       !in.options.block_a.empty() || !in.options.block_b.empty();
-  if (result.failing && !scaled) {
+  if (result.failing && !scaled && in.options.function.of == nullptr) {
     const narrow::DotModel& m = *result.candidates.front().model;
     report.failing.emplace(FailingVector{result.candidates.front(), *result.failing, m.a.format, m.b.format,
                                          in.c ? in.c->format : m.accumulator.format, d.format, in.options.alpha,
@@ -389,7 +397,7 @@ OperationQuestion question_of(const Options& options, const OperationFlags& oper
       {"--beta", p.beta.has_value()},          {"--scale-a", p.scale_a.has_value()},
       {"--scale-b", p.scale_b.has_value()},    {"--a-format", p.a.format.has_value()},
       {"--c-format", p.c.format.has_value()},  {"--transpose-a", p.a.transpose},
-      {"--transpose-b", p.b.transpose}};
+      {"--transpose-b", p.b.transpose},        {"--epilogue", p.epilogue.has_value()}};
   for (const auto& [flag, given] : of_products)
     if (given)
       throw narrow::Error(std::string(flag) + ": it belongs to a product, and --op asks about " +
@@ -450,7 +458,7 @@ const Command validate_command{
     "the nearest is, where the first difference lies, and what would explain it: flushed subnormals, operands "
     "in another format, a transposed matrix, an epilogue. Exit 0: a plan gives every bit; 1: none does.\n\n"
     "A third dimension in front is a batch. --scale-a and --scale-b are those of FP8 products, per tensor, row "
-    "or block.\n\n"
+    "or block. --epilogue says what the kernel applied to the sum (bias+gelu), as cuBLASLt names it in a word.\n\n"
     "--op NAME asks the same of another operation (softmax, layer_norm, attention, ...): every variant of narrow op "
     "that takes the operands is held against D. linear is a product: A is --x, B is --w transposed, C is --b."};
 

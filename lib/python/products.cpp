@@ -27,7 +27,8 @@ void set(app::ProductOptions& p, const Words& words) {
     if (const auto found = words.find(name); found != words.end()) to = found->second;
   };
   take("model", p.model), take("plan", p.plan), take("alpha", p.alpha), take("beta", p.beta);
-  take("scale_a", p.scale_a), take("scale_b", p.scale_b), take("threads", p.threads);
+  take("scale_a", p.scale_a), take("scale_b", p.scale_b), take("epilogue", p.epilogue);
+  take("threads", p.threads);
   take("a", p.a.file), take("b", p.b.file), take("c", p.c.file);
   take("a_format", p.a.format), take("b_format", p.b.format), take("c_format", p.c.format);
 }

@@ -142,6 +142,41 @@ TEST_CASE("apps: a bias is one value a column and a batch has one product an ite
   check_refused({"gemm", "--model", half_model, "--a", a, "--b", three}, {"2", "3"});
 }
 
+TEST_CASE("apps: an epilogue is named in words and validate knows it") {
+  const Folder folder;
+  const std::string a = folder.write("a.npy", test::npy_of("<f2", "(2, 3)", halves({1, 2, 3, 4, 5, 6})));
+  const std::string b = folder.write("b.npy", test::npy_of("<f2", "(3, 2)", halves({1, 0, -1, 0.5f, -2, 0})));
+  const std::string bias = folder.write("c.npy", test::npy_of("<f2", "(2,)", halves({7.5f, -3})));
+  const std::string full = folder.write("f.npy", test::npy_of("<f2", "(2, 2)", halves({1, 2, 3, 4})));
+  const std::vector<std::string> words{"--model", half_model, "--a", a, "--b", b, "--c", bias, "--epilogue"};
+  const auto with = [&](const char* epilogue, std::vector<std::string> more = {}) {
+    std::vector<std::string> all = words;
+    all.push_back(epilogue);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Json relu = gemm(with("bias+relu"));
+  CHECK(relu["epilogue"] == "bias+relu");
+  CHECK(relu["values"] == Json::parse("[[0.5, 0.0], [0.0, 0.0]]"));
+  CHECK(gemm(with("bias"))["values"] == Json::parse("[[0.5, -2.0], [-5.5, -0.5]]"));
+  // 0.5 * gelu'(..): as torch's kernel, in FP32.
+  CHECK(gemm(with("bias+gelu"))["codes"][0][0] == "0x3EB10C10");
+  CHECK(gemm(with("bias+round+silu", {"--output", "fp16"}))["codes"][0][0] == "0x34FA");
+  const auto refused = [&](std::vector<std::string> all, const std::string& why) {
+    all.insert(all.begin(), "gemm");
+    check_refused(all, {"--epilogue", why});
+  };
+  refused(with("bias+swish"), "'swish'");
+  refused(with(""), "accepted");
+  refused(with("gelu+bias"), "accepted");
+  refused(with("relu+gelu"), "accepted");
+  refused(with("bias+round"), "ends with round");
+  refused({"--model", half_model, "--a", a, "--b", b, "--epilogue", "bias+relu"}, "there is no --c");
+  refused({"--model", half_model, "--a", a, "--b", b, "--c", full, "--epilogue", "bias+relu"}, "is a matrix");
+  refused(with("bias+relu", {"--reference"}), "relu of one");
+  CHECK(gemm(with("bias+relu", {"--beta", "2"}))["values"] == Json::parse("[[8.0, 0.0], [2.0, 0.0]]"));
+}
+
 TEST_CASE("apps: gemm takes codes in integers and words of TF32") {
   const Folder folder;
   const std::string u16 = folder.write(

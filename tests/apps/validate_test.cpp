@@ -227,6 +227,20 @@ TEST_CASE("apps: validate takes C and alpha and an output that was rounded") {
   CHECK(has_candidate(out, "hopper.wgmma.f32.bf16.bf16", "chain"));
 }
 
+TEST_CASE("apps: an epilogue that was asked for is exact and says so") {
+  const Product gelu({"hopper.wgmma.f32.bf16.bf16", "chain", 512}, 16, 24, {"--output", "bf16", "--epilogue", "gelu"});
+  std::vector<std::string> words = gelu.words(gelu.d);
+  CHECK(test::failing_json(words)["relation"] == "gelu");
+  words.insert(words.end(), {"--epilogue", "gelu"});
+  const Json out = test::narrow_json(words);
+  CHECK(out["exact"] == true);
+  CHECK(out["epilogue"] == "gelu");
+  CHECK(has_candidate(out, "hopper.wgmma.f32.bf16.bf16", "chain"));
+  CHECK(contains(test::narrow(words).out, "bf16 * bf16, gelu to bf16"));
+  words.back() = "round+gelu";
+  CHECK(test::failing_json(words)["relation"] == "gelu of the sum");
+}
+
 TEST_CASE("apps: validate refuses what tells nothing") {
   const Product product({"hopper.wgmma.f32.f16.f16", "chain", 32}, 4, 4);
   const Folder folder;

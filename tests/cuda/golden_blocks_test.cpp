@@ -6,6 +6,7 @@
 #include "cuda/golden_folder.hpp"
 #include "narrow/format/find_format.hpp"
 #include "narrow/golden/product_inputs.hpp"
+#include "narrow/special/operation.hpp"
 #include "support/scale.hpp"
 
 namespace {
@@ -58,6 +59,20 @@ TEST_CASE("golden: the first token of recorded GPT blocks, seed 1, stage by stag
       CAPTURE(stage.name);
       CHECK(std::vector(stage.codes.begin(), stage.codes.begin() + 8) == r.stages.at(stage.name).first);
     }
+    // A linear layer and its GELU are two kernels: as one product with an epilogue that rounds between.
+    const std::vector<std::uint16_t>& norm2 = stages.at(5).codes;
+    CHECK(stages.at(5).name == "norm2");
+    const narrow::DotModel& model =
+        *narrow::find_dot_model(r.type == "bf16" ? "hopper.wgmma.f32.bf16.bf16" : "hopper.wgmma.f32.f16.f16");
+    narrow::GemmOptions options{.rounds_before = true, .output = block.type, .c_format = block.type};
+    for (const narrow::EpilogueFunction& f : narrow::epilogue_functions())
+      if (f.name == "gelu") options.function = f;
+    std::vector<std::uint16_t> d(8);
+    const narrow::CodeMatrix bias{block.fc_bias.data(), 2, 1, 8, 0, narrow::Layout::row_major};
+    gemm(model, narrow::parse_plan("chain"), narrow::CodeMatrix{norm2.data(), 2, 1, width, width},
+         narrow::CodeMatrix{block.fc_weight.data(), 2, width, 8, width, narrow::Layout::column_major}, bias,
+         narrow::MatrixView<std::uint16_t>{d.data(), 1, 8}, options);
+    CHECK(d == r.stages.at("mlp.gelu").first);
   }
 }
 

@@ -96,6 +96,55 @@ double silu(double x) { return x / (1 + std::exp(-x)); }
 
 }  // namespace
 
+TEST_CASE("validate: a function of the sum is exact where it was asked for and told where it is missing or elsewhere") {
+  const narrow::EpilogueFunction by_name[] = {{"gelu", [](float x) { return static_cast<float>(gelu(static_cast<double>(x))); }},
+                                              {"relu", [](float x) { return x <= 0 ? 0.0f : x; }}};
+  const char* const model = "hopper.wgmma.f32.f16.f16";
+  for (const auto& function : by_name) {
+    Values v(40, 48, 160, fp16, 0.2);
+    const auto make = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
+      narrow::GemmOptions o;
+      o.output = fp16, o.c_format = fp32, o.function = f, o.rounds_before = rounds_before;
+      test::run_gemm(*narrow::find_dot_model(model), parse_plan("split:64"), v.a.codes(), v.b.codes(), v.c.codes(), v.d, o);
+    };
+    const auto ask = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
+      ValidateRequest r = v.request(true);
+      r.options.function = f, r.options.rounds_before = rounds_before;
+      return narrow::validate(r);
+    };
+    CAPTURE(function.name);
+    for (const bool apart : {false, true}) {
+      CAPTURE(apart);
+      make(function, apart);
+      const ValidateResult as_asked = ask(function, apart);
+      CAPTURE(all_of(as_asked));
+      CHECK(as_asked.exact);
+      CHECK(as_asked.suspicions.empty());
+      CHECK(as_asked.candidates.front().plan == parse_plan("split:64"));
+      const ValidateResult not_asked = ask({}, false);
+      CHECK_FALSE(not_asked.exact);
+      CHECK(not_asked.relation == function.name);
+      if (function.name == "gelu") {  // relu of a rounded sum is the rounded relu
+        const ValidateResult elsewhere = ask(function, !apart);
+        CAPTURE(all_of(elsewhere));
+        CHECK_FALSE(elsewhere.exact);
+        CHECK(elsewhere.relation == (apart ? "gelu of the rounded sum" : "gelu of the sum"));
+        CHECK(says(elsewhere, "gives every bit"));
+      }
+    }
+    make({}, false);
+    const ValidateResult missing = ask(function, false);
+    CAPTURE(all_of(missing));
+    CHECK_FALSE(missing.exact);
+    CHECK(missing.relation == "missing " + std::string(function.name));
+    CHECK(says(missing, "gives every bit"));
+    make(by_name[function.name == "gelu" ? 1 : 0], false);
+    const ValidateResult other = ask(function, false);
+    CAPTURE(all_of(other));
+    CHECK(other.relation == by_name[function.name == "gelu" ? 1 : 0].name);
+  }
+}
+
 TEST_CASE("validate: what D is of the product is told by value and whoever summed it") {
   Values v(40, 40, 96, fp32, 0.1);
   struct Row {

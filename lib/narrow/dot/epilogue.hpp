@@ -34,7 +34,7 @@ struct Product {
   // The result of the one chain is the output, bit for bit: no cast has a say.
   bool is_plain() const {
     return plan.order == SumOrder::chain && options.alpha == 1 && !has_scales() && (!has_c() || c_starts()) &&
-           output == model.accumulator.format;
+           options.function.of == nullptr && output == model.accumulator.format;
   }
   Cast final_cast() const { return is_plain() ? Cast{} : options.output_cast; }
   float scale(const OperandScales& s, std::size_t outer, std::size_t at) const {
@@ -164,6 +164,17 @@ Sum join_parts(const Product& p, const Schedule& schedule, const Sum* parts, std
   return join_parts(p, schedule.segments.size(), first_k, parts, stride, i, j);
 }
 
+// The whole sum as an output.
+template <class Sum>
+Code store(const Product& p, Sum sum) {
+  if (p.options.function.of == nullptr) return to_code(sum, p.output, p.final_cast());
+  if constexpr (std::is_integral_v<Sum>) return store(p, static_cast<float>(sum));
+  else {
+    const auto x = static_cast<float>(p.options.rounds_before ? in_output(p, sum) : sum);
+    return to_code(p.options.function.of(x), p.output, p.final_cast());
+  }
+}
+
 // alpha * sum + beta * C: beta * C rounded, then one FMA.
 template <class Sum>
 Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
@@ -171,7 +182,7 @@ Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
   if constexpr (std::is_integral_v<Sum>) {
     if (p.options.alpha == 1 && !p.has_scales() && (!adds_c || (p.options.beta == 1 && p.c_format.is_integer()))) {
       if (adds_c) sum = add_sums(sum, to_sum(p.c(i, j), p.c_format, Sum{}));
-      return to_code(sum, p.output, p.final_cast());
+      return store(p, sum);
     }
     return finish(p, static_cast<float>(sum), i, j);
   } else {
@@ -183,7 +194,7 @@ Code finish(const Product& p, Sum sum, std::size_t i, std::size_t j) {
     } else if (adds_c)
       sum = std::fma(factor, sum, static_cast<Sum>(p.options.beta) * to_sum(p.c(i, j), p.c_format, Sum{}));
     else if (factor != 1) sum *= factor;
-    return to_code(sum, p.output, p.final_cast());
+    return store(p, sum);
   }
 }
 

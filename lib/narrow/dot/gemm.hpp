@@ -13,6 +13,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "narrow/dot/dot.hpp"
@@ -74,9 +75,17 @@ struct OperandScales {
   std::size_t outer = 0, inner = 0;
 };
 
+// What an epilogue makes of a sum in FP32: a row of epilogue_functions() (special/operation.hpp), or a function of your own.
+struct EpilogueFunction {
+  std::string_view name;  // "gelu"
+  float (*of)(float) = nullptr;
+};
+
 // What a product has beside its operands.
 struct GemmOptions {
-  float alpha = 1, beta = 1;             // D = alpha * (A B) + beta * C
+  float alpha = 1, beta = 1;             // D = f(alpha * (A B) + beta * C)
+  EpilogueFunction function = {};        // f; without one D is the sum
+  bool rounds_before = false;            // f is a kernel of its own: it takes the sum as D's format holds it
   std::optional<Format> output = {};     // D's format; the accumulator's when not given
   std::optional<Format> c_format = {};   // C's format; the accumulator's when not given
   Cast output_cast = {};
@@ -96,8 +105,9 @@ struct GemmOptions {
 //         unless the plan rounds them or their sum to D's format on the way (output, stored, serial).
 //   scales over K need a cut of K at multiples of `inner` (promote or split): a part is multiplied by the product of
 //         its two scales and added in one FMA. Scales that are constant over K multiply the sum.
+//   f     is computed in FP32 (sums of integers become FP32, those in FP64 have no f), after alpha, scales and C.
 //   D     is rounded at the end, from FP32 (FP64, int32) to the output's format, by output_cast. With plan chain, the
-//         accumulator's format as output and nothing to scale or add, D is the result of the chain as it is.
+//         accumulator's format as output and nothing to scale, add or apply, D is the result of the chain as it is.
 // Shapes that do not fit, codes that are too narrow, a plan that the model cannot follow: Error. An empty C (no data)
 // is zero. TF32 operands are 32-bit words. K may be 0: then every sum is empty.
 void gemm(const DotModel& model, const Plan& plan, const CodeMatrix& a, const CodeMatrix& b, const CodeMatrix& c,
@@ -116,7 +126,7 @@ void gemm(const DotModel& model, const Plan& plan, const MatrixView<A>& a, const
   gemm(model, plan, code_matrix(a), code_matrix(b), code_matrix(c), d, options);
 }
 
-// How far a product is from the exact one, alpha, beta and scales included. Relative to |exact|, over outputs whose exact value is finite and not zero;
+// How far a product is from the exact one, alpha, beta and scales included (Error where there is an f). Relative to |exact|, over outputs whose exact value is finite and not zero;
 // bits lost: log2(relative error / 2^-24), at least 0. At most `sample` outputs, evenly spread, are looked at (0: all).
 struct ProductError {
   std::size_t outputs = 0, compared = 0, exact = 0;  // exact: equal to the exact value rounded once

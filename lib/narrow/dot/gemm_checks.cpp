@@ -57,6 +57,8 @@ void check_blocks(const DotModel& m, const GemmOptions& options, std::size_t row
 }
 
 std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions& options) {
+  if (options.function.of != nullptr && m.accumulator.format == "fp64"_fmt)
+    return "of " + std::string(m.name.view()) + " has sums in FP64, and an epilogue computes in FP32";
   if (plan.order != SumOrder::chain && plan.length <= 0) return "needs a length of at least 1";
   for (const OperandScales* s : {&options.scale_a, &options.scale_b}) {
     if (s->inner == 0) continue;

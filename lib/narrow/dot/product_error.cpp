@@ -46,6 +46,7 @@ ProductError product_error(const DotModel& model, const CodeMatrix& a, const Cod
   const detail::Product p{model, plan, a, b, c, options, output, options.c_format.value_or(model.accumulator.format), a.rows, b.cols, a.cols};
   if (a.cols != b.rows || d.rows != a.rows || d.cols != b.cols)
     throw Error("gemm: A, B and D are of shapes that do not fit");
+  if (options.function.of != nullptr) throw Error("gemm: the error is known of products, not of a function of them");
   detail::check_scales(options, a.rows, b.cols, a.cols);
   detail::check_blocks(model, options, a.rows, b.cols, a.cols);
   const bool blocks = !options.block_a.empty() || !options.block_b.empty(), scaled = p.has_scales() || blocks || options.alpha != 1;

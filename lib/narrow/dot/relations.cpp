@@ -118,6 +118,7 @@ class Relations {
     v.error = as_asked_.error;
     v.is_product = as_asked_.compared < fewest || as_asked_.error <= close_enough_;
     if (as_asked_.compared < fewest || as_asked_.error <= rounding_of(r_.d_format)) return v;
+    if (r_.options.function.of != nullptr) look_without_function();
     look_at_terms();
     look_at_factors();
     look_at_activations();
@@ -134,7 +135,8 @@ class Relations {
   }
 
  private:
-  double asked(std::size_t i, std::size_t j) const {
+  double asked(std::size_t i, std::size_t j) const { return applied(r_, sum_of(i, j)); }
+  double sum_of(std::size_t i, std::size_t j) const {  // before the function
     const std::size_t at = s_.at(i, j);
     return static_cast<double>(r_.options.alpha) * s_.sum[at] + beta() * s_.c[at];
   }
@@ -153,11 +155,20 @@ class Relations {
     return out;
   }
 
+  void look_without_function() {
+    const std::string name(r_.options.function.name);
+    consider(fit_of(s_, [&](std::size_t i, std::size_t j) { return sum_of(i, j); }).error, [&] {
+      Relation x{"missing " + name, name + " is missing: D is the sum that it should have taken", copy()};
+      x.under->options.function = {};
+      return x;
+    });
+  }
+
   // C, alpha and scales that are missing or too many.
   void look_at_terms() {
     const double alpha = static_cast<double>(r_.options.alpha);
     const bool has_c = r_.c.data != nullptr && r_.options.beta != 0;
-    const auto error = [&](const auto& predict) { return fit_of(s_, [&](std::size_t i, std::size_t j) { return predict(s_.at(i, j)); }).error; };
+    const auto error = [&](const auto& predict) { return fit_of(s_, [&](std::size_t i, std::size_t j) { return applied(r_, predict(s_.at(i, j))); }).error; };
     if (has_c) {
       const auto with_beta = [&](double factor, const char* name, const char* sentence) {
         consider(error([&](std::size_t n) { return alpha * s_.sum[n] + factor * beta() * s_.c[n]; }), [&] {
@@ -201,7 +212,7 @@ class Relations {
       if (f.plain && error(f.value) > 2 * error(ratio) + sums_round + rounding_of(r_.d_format)) f = {ratio, number_text(ratio), false};
       consider(fit_of(s_, [&](std::size_t i, std::size_t j) { return f.value * asked(i, j); }).error, [&] {
         Relation x{f.value == -1 ? "negation" : "factor", f.value == -1 ? "D is the negated product" : "D is " + f.text + " times the product: a factor that was not asked for, or one that is missing", {}};
-        if (f.plain && static_cast<double>(static_cast<float>(f.value)) == f.value) {
+        if (r_.options.function.of == nullptr && f.plain && static_cast<double>(static_cast<float>(f.value)) == f.value) {
           x.under = copy();
           x.under->options.alpha *= static_cast<float>(f.value), x.under->options.beta *= static_cast<float>(f.value);
         }
@@ -257,11 +268,11 @@ class Relations {
     const Activation* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Activation& f : activations)
-      if (const double error = fit_of(s_, [&](std::size_t i, std::size_t j) { return f.of(asked(i, j)); }).error; error < 0.9 * least) best = &f, least = error;
+      if (const double error = fit_of(s_, [&](std::size_t i, std::size_t j) { return f.of(sum_of(i, j)); }).error; error < 0.9 * least) best = &f, least = error;
     if (best == nullptr || !bends_alike(*best)) return;
     consider(least, [&] {
       Relation x{best->name, std::string("D is ") + best->name + " of the product: an activation that was not asked for", {}};
-      if (x.name == "relu") x.under = copy(), x.finish = Finish::relu;
+      if (x.name == "relu") x.under = copy(), x.under->options.function = {}, x.finish = Finish::relu;
       return x;
     });
   }
@@ -272,7 +283,7 @@ class Relations {
     std::vector<std::pair<double, double>> off;  // by the sum
     for (std::size_t i = 0; i < s_.rows.size(); ++i)
       for (std::size_t j = 0; j < s_.cols.size(); ++j)
-        if (const double x = asked(i, j), y = s_.found[s_.at(i, j)]; std::isfinite(x) && std::isfinite(y)) off.emplace_back(x, std::abs(y - f.of(x)));
+        if (const double x = sum_of(i, j), y = s_.found[s_.at(i, j)]; std::isfinite(x) && std::isfinite(y)) off.emplace_back(x, std::abs(y - f.of(x)));
     std::sort(off.begin(), off.end());
     const std::size_t top = off.size() - off.size() / 4;
     if (top == off.size() || off[top].first < large || std::abs(f.of(off.back().first) - off.back().first) > 1e-3 * off.back().first) return true;
@@ -292,7 +303,7 @@ class Relations {
       const ValueSample t = sample_values(r_, s_.item, s_.cols, s_.rows);
       consider(fit_of(s_, [&](std::size_t i, std::size_t j) {
                  const std::size_t at = t.at(j, i);
-                 return static_cast<double>(r_.options.alpha) * t.sum[at] + beta() * t.c[at];
+                 return output_of(r_, t.sum[at], t.c[at]);
                }).error, [&] {
         Relation x{"transpose", "D is the transposed product", copy()};
         x.under->d.layout = r_.d.layout == Layout::row_major ? Layout::column_major : Layout::row_major;
@@ -322,7 +333,7 @@ class Relations {
       for (std::size_t n = 0; n < count; ++n)
         if (const auto from = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(n) + shift); from < count)
           for (std::size_t other = 0; other < two.size(); ++other) {
-            const double expected = static_cast<double>(r_.options.alpha) * x.sum[at(from, other)] + beta() * x.c[at(from, other)];
+            const double expected = output_of(r_, x.sum[at(from, other)], x.c[at(from, other)]);
             if (const double distance = std::abs(x.found[at(n, other)] - expected); std::isfinite(distance)) off += distance, ++compared;
           }
       if (compared != 0 && off / static_cast<double>(compared) < least) least = off / static_cast<double>(compared), best = shift;
@@ -354,7 +365,7 @@ class Relations {
     const ValueSample moved = sample_values(r_, s_.item, columns ? part.rows : from, columns ? from : part.cols);
     const Fit fit = fit_of(found, [&](std::size_t i, std::size_t j) {
       const std::size_t at = moved.at(i, j);
-      return static_cast<double>(r_.options.alpha) * moved.sum[at] + beta() * moved.c[at];
+      return output_of(r_, moved.sum[at], moved.c[at]);
     });
     consider(fit.error, [&] {
       const std::string line = columns ? "column" : "row", index = columns ? "j" : "i";
@@ -412,7 +423,7 @@ class Relations {
     for (const PrefixSums& x : sums) {
       const double part = tail ? x.first[cut] : x.first.back() - x.first[cut];
       const double typical = std::sqrt(tail ? x.squares[cut] : x.squares.back() - x.squares[cut]);
-      const double alpha = static_cast<double>(r_.options.alpha), d = (alpha * part + beta() * x.c - x.found) / (std::abs(alpha) * typical);
+      const double alpha = static_cast<double>(r_.options.alpha), d = (output_of(r_, part, x.c) - x.found) / (std::abs(alpha) * typical);
       if (std::isnan(d)) continue;  // 0 / 0
       off += d * d;
     }

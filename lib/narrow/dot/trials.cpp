@@ -314,7 +314,7 @@ std::vector<OutputPlace> telling_outputs(const ValidateRequest& r, std::size_t c
       for (std::size_t j = 0; j < cols.size(); ++j) {
         const std::size_t at = s.at(i, j);
         double turn = 2;
-        const double value = static_cast<double>(r.options.alpha) * s.sum[at] + static_cast<double>(r.options.beta) * s.c[at];
+        const double value = output_of(r, s.sum[at], s.c[at]);
         if (std::isfinite(value) && std::isfinite(s.found[at]) && narrow_output) {
           const int e = std::max(value == 0 ? -(1 << 20) : std::ilogb(value), r.d_format.min_exponent()) - r.d_format.mantissa_bits;
           const double quanta = std::abs(std::ldexp(value, -e));

@@ -259,6 +259,24 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
   set_closest(result, r, std::move(candidates), false);
 }
 
+// The function as asked, by value, of sums that were rounded before it, or were not.
+bool set_other_place(ValidateResult& result, const ValidateRequest& r) {
+  if (r.options.function.of == nullptr) return false;
+  ValidateRequest other = r;
+  other.progress = {};
+  other.options.rounds_before = !r.options.rounds_before;
+  const Explained e = explain(other, prepare_search(other), Finish::as_asked, 0.5, 0.8);
+  if (e.exact.empty()) return false;
+  std::vector<Candidate> candidates = named(other, e.search, e.exact, result.total);
+  const std::string name(r.options.function.name);
+  result.relation = r.options.rounds_before ? name + " of the sum" : name + " of the rounded sum";
+  result.suspicions.push_back((r.options.rounds_before ? name + " was applied to the sum before it was rounded, in one kernel"
+                                                       : name + " was applied to the sum after it was rounded, as by a kernel of its own") +
+                              "; with that, " + name_of(candidates.front()) + " gives every bit");
+  set_closest(result, r, std::move(candidates), false);
+  return true;
+}
+
 // The product as asked, by value, whose outputs were rounded in another way.
 bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
   struct Way {
@@ -315,6 +333,7 @@ ValidateResult validate(const ValidateRequest& r) {
     if (r.gpu && e.exact.empty()) e = explain(r, prepare_search(r), Finish::as_asked, 0.5, 0.9);  // some other GPU?
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
     if (!e.exact.empty()) set_exact(result, r, e);
+    else if (values.is_product && set_other_place(result, r)) {}
     else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
       set_closest(result, r, named(r, e.search, {e.closest}, 0), true, std::move(e.full));
   }

@@ -203,6 +203,15 @@ ValueSample sample_values(const ValidateRequest& r, std::size_t item, std::vecto
   return s;
 }
 
+double applied(const ValidateRequest& r, double sum) {
+  const auto& f = r.options.function;
+  return f.of == nullptr ? sum : static_cast<double>(f.of(static_cast<float>(sum)));
+}
+
+double output_of(const ValidateRequest& r, double sum, double c) {
+  return applied(r, static_cast<double>(r.options.alpha) * sum + static_cast<double>(r.options.beta) * c);
+}
+
 std::vector<double> products_of(const ValidateRequest& r, std::size_t item, std::size_t row, std::size_t col) {
   const ProductItem m = item_of(r, item);
   std::vector<double> x = scaled(lines_of(m.a, r.a_format, false, {&row, 1})[0], scales_of_a(r, row));

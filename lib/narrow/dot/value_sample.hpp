@@ -38,6 +38,11 @@ ValueSample sample_values(const ValidateRequest& request, std::size_t item, std:
 // `count` places of `total`, one in each of as many equal parts, anywhere in it: no pattern of rows hides between them.
 std::vector<std::size_t> spread(std::size_t total, std::size_t count, std::uint64_t seed = 0);
 
+// The request's function of a sum; the sum itself where there is none.
+double applied(const ValidateRequest& request, double sum);
+// What an output should be of a sum of products and its C.
+double output_of(const ValidateRequest& request, double sum, double c);
+
 // One output's products by value, k ascending, with their scales.
 std::vector<double> products_of(const ValidateRequest& request, std::size_t item, std::size_t row, std::size_t col);
 

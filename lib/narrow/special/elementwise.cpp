@@ -13,6 +13,23 @@ namespace {
 
 constexpr std::size_t codes_of_16_bits = 65536, elements_of_part = 4096;
 
+float gelu(float x) {
+  constexpr float root_half = 0x1.6a09e6p-1f;
+  return x * 0.5f * (1 + narrow::cuda_erff(x * root_half));
+}
+
+float gelu_tanh(float x) {
+  constexpr float beta = std::bit_cast<float>(0x3F4C422Au), kappa = std::bit_cast<float>(0x3D372713u);
+  const float inner = beta * std::fma(x * x * x, kappa, x);
+  return 0.5f * x * (1 + narrow::cuda_tanhf(inner));
+}
+
+float silu(float x) { return x / (1 + narrow::cuda_expf(-x)); }
+
+float relu(float x) { return x <= 0 ? 0 : x; }  // NaN stays, -0 becomes +0
+
+constexpr EpilogueFunction functions[] = {{"relu", relu}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"silu", silu}};
+
 // function(x) of all elements, rounded. Where elements of 16 bits are many, every code is computed once instead.
 template <class Function>
 void run_elementwise(const OperationRequest& request, OperationCodes codes, const Function& function) {
@@ -36,22 +53,9 @@ void run_elementwise(const OperationRequest& request, OperationCodes codes, cons
 
 }  // namespace
 
-void run_gelu(const OperationRequest& request, OperationCodes codes) {
-  constexpr float root_half = 0x1.6a09e6p-1f;
-  run_elementwise(request, codes, [=](float x) { return x * 0.5f * (1 + narrow::cuda_erff(x * root_half)); });
-}
-
-void run_gelu_tanh(const OperationRequest& request, OperationCodes codes) {
-  constexpr float beta = std::bit_cast<float>(0x3F4C422Au), kappa = std::bit_cast<float>(0x3D372713u);
-  run_elementwise(request, codes, [=](float x) {
-    const float inner = beta * std::fma(x * x * x, kappa, x);
-    return 0.5f * x * (1 + narrow::cuda_tanhf(inner));
-  });
-}
-
-void run_silu(const OperationRequest& request, OperationCodes codes) {
-  run_elementwise(request, codes, [](float x) { return x / (1 + narrow::cuda_expf(-x)); });
-}
+void run_gelu(const OperationRequest& request, OperationCodes codes) { run_elementwise(request, codes, gelu); }
+void run_gelu_tanh(const OperationRequest& request, OperationCodes codes) { run_elementwise(request, codes, gelu_tanh); }
+void run_silu(const OperationRequest& request, OperationCodes codes) { run_elementwise(request, codes, silu); }
 
 // In forms that lose nothing where 1 + tanh or 1 + erf is next to 0.
 void run_gelu_double(const OperationRequest& request, OperationCodes codes) {
@@ -77,3 +81,9 @@ void run_silu_double(const OperationRequest& request, OperationCodes codes) {
 }
 
 }  // namespace narrow::detail
+
+namespace narrow {
+
+std::span<const EpilogueFunction> epilogue_functions() noexcept { return detail::functions; }
+
+}  // namespace narrow

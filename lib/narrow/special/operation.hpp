@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "narrow/dot/gemm.hpp"
 #include "narrow/format/format.hpp"
 
 namespace narrow {
@@ -49,5 +50,9 @@ std::size_t operation_outputs(std::string_view operation, const OperationRequest
 // that are missing, unexpected or of the wrong size, a type that it does not know, a target out of range.
 std::vector<std::uint32_t> run_operation(std::string_view operation, std::string_view variant,
                                          const OperationRequest& request);
+
+// What the epilogue of a product may apply (GemmOptions::function): relu, and gelu, gelu_tanh and silu as the operations'
+// variant "torch" computes them, before its rounding.
+std::span<const EpilogueFunction> epilogue_functions() noexcept;
 
 }  // namespace narrow

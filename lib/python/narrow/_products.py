@@ -185,8 +185,10 @@ def _asked(call: Any, *arguments: Any) -> Any:
 
 
 def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=None, b_format=None, c_format=None, out_format=None,
-           bias=None, alpha=None, beta=None, scale_a=None, scale_b=None):  # fmt: skip
+           bias=None, alpha=None, beta=None, scale_a=None, scale_b=None, epilogue: str | None = None):  # fmt: skip
     """alpha * a @ b + beta * c as a machine computes it, every bit; a third dimension in front is a batch.
+
+    epilogue: what follows the sum, as `narrow gemm --epilogue`: "bias+gelu" in FP32, "round+silu" of the rounded sum.
 
     Numbers are rounded to the model's operands (to nearest even); integers are codes of a_format and b_format. Scales:
     a number, one for each row (column of b), 1x128 or 128x128 blocks; uint8 codes for block-scaled models. The result has
@@ -197,7 +199,7 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
     array([[4., 4.],
            [4., 4.]], dtype=float32)
     """
-    plain = all(o is None for o in (bias, alpha, beta, scale_a, scale_b, c_format))
+    plain = all(o is None for o in (bias, alpha, beta, scale_a, scale_b, c_format, epilogue))
     if plain and on_device(a) is not None:
         done = _kernels.matmul(a, b, c, _word(model, "model"), plan or "chain", a_format, b_format, out_format)
         if done is not None:
@@ -206,7 +208,7 @@ def matmul(a, b, c=None, *, model: str, plan: str | None = "chain", a_format=Non
     a_format = of_a if a_format is None and of_a in _INTEGERS else a_format
     b_format = of_b if b_format is None and of_b in _INTEGERS else b_format
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
-    request.options(model=model, plan=plan, output=out_format)
+    request.options(model=model, plan=plan, output=out_format, epilogue=epilogue)
     codes, name = _asked(_narrow.matmul, request.operands, request.words, True)
     if codes.ndim == 2 and request.is_batch:
         codes = codes[None]
@@ -256,10 +258,11 @@ class Validation:
 
 
 def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=None, c_format=None, out_format=None, bias=None,
-             alpha=None, beta=None, scale_a=None, scale_b=None, gpu=None) -> Validation:  # fmt: skip
+             alpha=None, beta=None, scale_a=None, scale_b=None, gpu=None, epilogue: str | None = None) -> Validation:  # fmt: skip
     """Which models and plans turn a and b into this d, bit for bit; else what d is, and where it differs.
 
-    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). gpu: whose arithmetic is tried, others only where that fails (of arrays on a
+    out_format: what d holds, where its dtype does not say ("bf16" in a float32 array). epilogue: what was applied to the sum, as in
+    matmul(). gpu: whose arithmetic is tried, others only where that fails (of arrays on a
     CUDA device: that one's).
 
     >>> x = np.ones((4, 64), np.float16)
@@ -269,7 +272,7 @@ def validate(a, b, d, c=None, *, model=None, plan=None, a_format=None, b_format=
     request = _request(a, b, c, bias, a_format, b_format, c_format, alpha, beta, scale_a, scale_b)
     if gpu is None and (there := on_device(d)) is not None and _narrow.knows_gpu(there.gpu):
         gpu = there.gpu
-    request.options(model=model, plan=plan, gpu=gpu)
+    request.options(model=model, plan=plan, gpu=gpu, epilogue=epilogue)
     if d is None:
         raise TypeError("d: the product is missing")
     request.add("d", d, out_format)
