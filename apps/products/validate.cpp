@@ -12,6 +12,7 @@
 #include "narrow/dot/likelihood.hpp"
 #include "narrow/dot/validate.hpp"
 #include "narrow/round/round_to.hpp"
+#include "narrow/special/operation.hpp"
 #include "narrow/text/quote.hpp"
 #include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
@@ -233,6 +234,9 @@ std::string to_text(const Report& report) {
   if (r.exact) return text + same_text(r, verbose) + telling_text(r, report.in, report.d.format, report.options.test);
   for (const std::string& suspicion : r.suspicions)
     text += "  " + paint("suspicion", Colour::yellow, colour) + ": " + suspicion + "\n";
+  for (const narrow::EpilogueFunction& f : narrow::epilogue_functions())
+    if (r.relation == (f.name == "gelu_tanh" ? "gelu (tanh form)" : f.name))
+      text += "  --epilogue " + std::string(f.name) + " asks for it\n";
   return text + "\n" + distance_table(r, verbose, colour) + failing_text(report, colour);
 }
 

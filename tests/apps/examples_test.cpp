@@ -32,6 +32,7 @@ constexpr Ending endings[] = {
     {"narrow gpu ", 2, NARROW_HAS_CUDA ? "no CUDA device" : "built without CUDA"},
     {"--fail-if", 1, ""},                // a gate, shown as it closes
     {"--d negated.safetensors", 1, ""},  // a product that is not the one asked for
+    {"--epilogue round+gelu", 1, ""},    // the same
     {"--d flash.npy --variant", 1, ""},  // held against another kernel
     {"narrow lint model-fp8", 1, ""},    // a checkpoint with a fault
 };

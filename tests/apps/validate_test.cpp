@@ -231,6 +231,7 @@ TEST_CASE("apps: an epilogue that was asked for is exact and says so") {
   const Product gelu({"hopper.wgmma.f32.bf16.bf16", "chain", 512}, 16, 24, {"--output", "bf16", "--epilogue", "gelu"});
   std::vector<std::string> words = gelu.words(gelu.d);
   CHECK(test::failing_json(words)["relation"] == "gelu");
+  CHECK(contains(test::narrow(words).out, "--epilogue gelu asks for it"));
   words.insert(words.end(), {"--epilogue", "gelu"});
   const Json out = test::narrow_json(words);
   CHECK(out["exact"] == true);

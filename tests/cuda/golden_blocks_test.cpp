@@ -66,7 +66,7 @@ TEST_CASE("golden: the first token of recorded GPT blocks, seed 1, stage by stag
         *narrow::find_dot_model(r.type == "bf16" ? "hopper.wgmma.f32.bf16.bf16" : "hopper.wgmma.f32.f16.f16");
     narrow::GemmOptions options{.rounds_before = true, .output = block.type, .c_format = block.type};
     for (const narrow::EpilogueFunction& f : narrow::epilogue_functions())
-      if (f.name == "gelu") options.function = f;
+      if (f.name == "gelu_tanh") options.function = f;
     std::vector<std::uint16_t> d(8);
     const narrow::CodeMatrix bias{block.fc_bias.data(), 2, 1, 8, 0, narrow::Layout::row_major};
     gemm(model, narrow::parse_plan("chain"), narrow::CodeMatrix{norm2.data(), 2, 1, width, width},

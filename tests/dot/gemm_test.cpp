@@ -158,7 +158,7 @@ TEST_CASE("gemm: partial results can be stored in the output's format, or kept t
 TEST_CASE("gemm: a function is applied to the sum in FP32 or to the sum as the output holds it") {
   const narrow::EpilogueFunction functions[] = {{"relu", [](float x) { return x <= 0 ? 0.0f : x; }},
                                                 {"bend", [](float x) { return x / (1 + x * x) - 0.25f * x; }}};
-  const Format fp32 = narrow::find_format("fp32").value();
+  const narrow::Format fp32 = narrow::find_format("fp32").value();
   for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "software.fma.f32.bf16.bf16",
                            "hopper.mma.f16.f16.f16.k16", "hopper.mma.s32.s8.s8.k32"})
     for (const char* out : {"fp16", "bf16", "fp32"})
@@ -178,7 +178,7 @@ TEST_CASE("gemm: a function is applied to the sum in FP32 or to the sum as the o
             test::Mismatches wrong;
             for (std::size_t i = 0; i < one.rows(); ++i)
               for (std::size_t j = 0; j < one.cols(); ++j) {
-                const auto of = [&](Code code, const Format& f) {
+                const auto of = [&](Code code, const narrow::Format& f) {
                   return narrow::encode(function.of(static_cast<float>(narrow::decode(code, f))), *plain.output);
                 };
                 const Code want = of(sums.get(i, j), fp32), want_apart = of(rounded.get(i, j), *plain.output);

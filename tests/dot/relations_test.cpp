@@ -120,7 +120,8 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
       CAPTURE(all_of(as_asked));
       CHECK(as_asked.exact);
       CHECK(as_asked.suspicions.empty());
-      CHECK(as_asked.candidates.front().plan == parse_plan("split:64"));
+      CHECK(std::any_of(as_asked.candidates.begin(), as_asked.candidates.end(),
+                        [](const auto& c) { return c.plan == parse_plan("split:64"); }));
       const ValidateResult not_asked = ask({}, false);
       CHECK_FALSE(not_asked.exact);
       CHECK(not_asked.relation == function.name);
