@@ -10,7 +10,8 @@ namespace {
 
 constexpr const Command* commands[] = {&formats_command,     &show_command,   &inspect_command, &stats_command,
                                        &histogram_command,   &models_command, &dot_command,     &list_scaling_command,
-                                       &scale_trace_command, &count_command,  &at_command};
+                                       &scale_trace_command, &count_command,  &at_command,    &piece_command, &part_command,
+                                       &counted_command};
 
 // -inf, -.5 and -1e3 are values; -o is a flag.
 bool is_flag(std::string_view word) {

@@ -1,5 +1,6 @@
-// Two commands that only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of
-// 2^K makes of them.
+// What only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of 2^K makes of them.
+// With --pieces, large tensors are left to other instances of the engine: each counts parts of them (piece TYPE), JavaScript
+// brings their states back (part PLACE), and counted tells the rest.
 #include <bit>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "explorer/engine/counts.hpp"
+#include "explorer/engine/pieces.hpp"
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/text/quote.hpp"
 #include "options/format_list.hpp"
@@ -22,6 +24,22 @@ namespace app {
 namespace of_count {
 
 std::vector<FineCounts> kept;
+
+// A tensor that is counted elsewhere: its place in `kept`.
+struct Pending {
+  std::size_t place;
+  std::string file;
+  narrow::Tensor tensor;
+  ValueCounter counter = {};
+};
+std::vector<Pending> pending;
+constexpr std::uint64_t least_pending = std::uint64_t{1} << 22;  // bytes
+
+std::optional<FilePlace> place_of(const narrow::Tensor& tensor) {
+  const int bits = tensor.type.bits;
+  if (tensor.bytes() < least_pending || tensor.big_endian || tensor.blocks != nullptr || bits % 8 != 0 || 64 % bits != 0) return {};
+  return place_in_file(*tensor.source);
+}
 
 Json binades_of(const FineCounts& counts, Json row) {
   std::vector<std::uint64_t> binades;
@@ -51,8 +69,9 @@ Json to_json(const std::string& file, const narrow::Tensor& tensor, const FineCo
   return binades_of(c, std::move(row));
 }
 
-int run(const std::vector<std::string>& arguments) {
-  kept.clear();
+int run(const std::vector<std::string>& arguments, bool in_pieces) {
+  kept.clear(), pending.clear();
+  Json parts = Json::array();
   Json tensors = Json::array(), errors = Json::array(), left_out = Json::array();
   const auto guarded = [&](const std::string& file, const auto& action) {
     try {
@@ -94,6 +113,13 @@ int run(const std::vector<std::string>& arguments) {
           left_out.push_back({{"file", file}, {"name", tensor.name}, {"type", tensor.type.name}});
           continue;
         }
+        if (const auto place = in_pieces ? place_of(tensor) : std::nullopt) {
+          parts.push_back({{"place", kept.size()}, {"path", place->path}, {"begin", place->begin}, {"bytes", tensor.bytes()}, {"type", tensor.type.name}});
+          pending.push_back({kept.size(), file, tensor});
+          tensors.push_back(nullptr);
+          kept.emplace_back();
+          continue;
+        }
         guarded(file, [&] {
           FineCounts counts = count_values(tensor, [&](std::uint64_t bytes) {
             done += static_cast<double>(bytes);
@@ -104,15 +130,69 @@ int run(const std::vector<std::string>& arguments) {
         });
       }
     });
-  print(Json{{"tensors", tensors}, {"errors", errors}, {"left_out", left_out}, {"bytes", total}}.dump(
+  print(Json{{"tensors", tensors}, {"errors", errors}, {"left_out", left_out}, {"bytes", total}, {"parts", parts}}.dump(
       -1, ' ', false, Json::error_handler_t::replace));
   return 0;
 }
 
 Action declare(Arguments& arguments) {
   const auto files = std::make_shared<std::vector<std::string>>();
+  const auto in_pieces = std::make_shared<bool>(false);
   arguments.values("FILE", *files, "files and folders");
-  return [files] { return run(*files); };
+  arguments.flag("--pieces", *in_pieces, "leave large tensors to others");
+  return [files, in_pieces] { return run(*files, *in_pieces); };
+}
+
+// ---- counting for another instance: JavaScript puts bytes into the room, and takes the state
+narrow::ElementType piece_type;
+ValueCounter piece_counter;
+std::vector<std::byte> room;
+std::vector<std::uint64_t> state;
+std::vector<float> values;
+
+Action declare_piece(Arguments& arguments) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  arguments.values("TYPE", *words, "what the bytes are");
+  return [words] {
+    const narrow::ElementType* type = words->size() == 1 ? narrow::find_element_type(words->front()) : nullptr;
+    if (type == nullptr) throw narrow::Error("piece: a type is needed");
+    piece_type = *type, piece_counter = {};
+    return 0;
+  };
+}
+
+void count_room(std::size_t bytes) {
+  if (piece_type.name == "F32") return piece_counter.add({reinterpret_cast<const float*>(room.data()), bytes / sizeof(float)});
+  const std::uint64_t elements = bytes * 8 / static_cast<std::size_t>(piece_type.bits);
+  narrow::Tensor tensor = narrow::make_tensor({"piece", piece_type, {elements}}, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(bytes)});
+  piece_counter.add(narrow::view_values(tensor, 0, static_cast<std::size_t>(tensor.values()), values));
+}
+
+// The state of a part, in the room.
+Action declare_part(Arguments& arguments) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  arguments.values("PLACE", *words, "of the tensor");
+  return [words] {
+    for (Pending& p : pending) {
+      if (words->size() != 1 || std::to_string(p.place) != words->front()) continue;
+      p.counter.add_state({reinterpret_cast<const std::uint64_t*>(room.data()), room.size() / sizeof(std::uint64_t)});
+      return 0;
+    }
+    throw narrow::Error("part: no tensor waits for it");
+  };
+}
+
+Action declare_counted(Arguments&) {
+  return [] {
+    Json rows = Json::array();
+    for (const Pending& p : pending) {
+      kept[p.place] = p.counter.counts();
+      if (kept[p.place].values != p.tensor.values()) throw narrow::Error(narrow::quote_path(p.file) + ": became shorter while it was read");
+      rows.push_back({{"place", p.place}, {"tensor", to_json(p.file, p.tensor, kept[p.place])}});
+    }
+    print(Json{{"rows", rows}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  };
 }
 
 }  // namespace of_count
@@ -158,6 +238,23 @@ Action declare(Arguments& arguments) {
 }  // namespace of_at
 
 const Command count_command{"count", "counts the values of tensors", "", of_count::declare, ""};
+const Command piece_command{"piece", "begins to count parts of tensors", "", of_count::declare_piece, ""};
+const Command part_command{"part", "takes the counts of a part", "", of_count::declare_part, ""};
+const Command counted_command{"counted", "the tensors that were counted in parts", "", of_count::declare_counted, ""};
 const Command at_command{"at", "what a scale of 2^K makes of what was counted", "", of_at::declare, ""};
 
 }  // namespace app
+
+// Room for so many bytes; what lies there is counted, or is a state.
+extern "C" __attribute__((export_name("piece_room"))) std::byte* piece_room(std::size_t size) {
+  app::of_count::room.resize(size);
+  return app::of_count::room.data();
+}
+extern "C" __attribute__((export_name("count_piece"))) void count_piece(std::size_t bytes) { app::of_count::count_room(bytes); }
+extern "C" __attribute__((export_name("state_at"))) const std::uint64_t* state_at() {
+  app::of_count::state = app::of_count::piece_counter.state();
+  return app::of_count::state.data();
+}
+extern "C" __attribute__((export_name("state_size"))) std::size_t state_size() {
+  return app::of_count::state.size() * sizeof(std::uint64_t);
+}

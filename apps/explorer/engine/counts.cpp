@@ -8,63 +8,13 @@
 
 #include "narrow/array/array.hpp"
 #include "narrow/array/thresholds.hpp"
+#include "narrow/base/error.hpp"
 
 namespace app {
 
 namespace {
 
 constexpr std::uint32_t magnitude_mask = 0x7FFFFFFF, inf_word = 0x7F800000;
-constexpr std::size_t upper_halves = 1 << 16;
-
-struct Counter {
-  std::vector<std::uint32_t> table = std::vector<std::uint32_t>(upper_halves);
-  std::vector<std::uint64_t> total = std::vector<std::uint64_t>(upper_halves);
-  std::uint32_t bits_used = 0, largest = 0, smallest = ~0u;
-  std::uint64_t zeros = 0, inf = 0, values = 0;
-
-  void add(std::span<const float> data) {
-    std::uint32_t used = 0, most = 0, least = ~0u;
-    std::uint64_t none = 0, infinite = 0;
-    for (const float value : data) {
-      const auto word = std::bit_cast<std::uint32_t>(value);
-      const std::uint32_t magnitude = word & magnitude_mask;
-      ++table[word >> 16];
-      used |= word;
-      none += magnitude == 0;
-      infinite += magnitude == inf_word;
-      most = std::max(most, magnitude < inf_word ? magnitude : 0);
-      least = std::min(least, magnitude - 1);  // zero becomes the largest
-    }
-    bits_used |= used, largest = std::max(largest, most), smallest = std::min(smallest, least);
-    zeros += none, inf += infinite, values += data.size();
-    for (std::size_t k = 0; k < upper_halves; ++k) total[k] += table[k];
-    std::fill(table.begin(), table.end(), 0);
-  }
-
-  FineCounts counts() const {
-    FineCounts c;
-    c.values = values, c.zeros = zeros, c.inf = inf;
-    c.grid = std::min(16, std::countr_zero(bits_used));
-    std::uint64_t left = zeros;  // of both signs, in bins 0 and 0x8000, which hold the smallest subnormals too
-    for (std::size_t k = 0; k < upper_halves; ++k) {
-      if (total[k] == 0) continue;
-      if ((k << 16 & inf_word) == inf_word) {
-        c.nan += total[k];
-        continue;
-      }
-      std::uint64_t count = total[k];
-      if ((k & 0x7FFF) == 0) {
-        const std::uint64_t zero = std::min(left, count);
-        left -= zero, count -= zero;
-      }
-      if (count > 0) c.bins.push_back({static_cast<std::uint16_t>(k), count});
-    }
-    c.nan -= inf;
-    c.largest = largest;
-    c.smallest = largest == 0 ? 0 : smallest + 1;
-    return c;
-  }
-};
 
 // Values that stand for a bin: spread by the golden ratio, so that they meet no grid of a format, on the file's own.
 constexpr int stand_ins = 4;
@@ -113,9 +63,91 @@ std::vector<Answer> answers(std::span<const std::uint16_t> bins, int grid, const
 
 }  // namespace
 
+void ValueCounter::count_halves(std::span<const float> values) {
+  for (const float value : values) ++recent_[std::bit_cast<std::uint32_t>(value) >> 16];
+}
+
+// What is neither zero nor finite, and the ends of the others.
+void ValueCounter::count_special(std::span<const float> values) {
+  std::uint32_t most = 0, least = ~0u, none = 0, infinite = 0;
+  for (const float value : values) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & magnitude_mask;
+    none += magnitude == 0 ? 1 : 0;
+    infinite += magnitude == inf_word ? 1 : 0;
+    most = std::max(most, magnitude < inf_word ? magnitude : 0);
+    least = std::min(least, magnitude - 1);  // zero becomes the largest
+  }
+  largest_ = std::max(largest_, most), smallest_ = std::min(smallest_, least);
+  zeros_ += none, inf_ += infinite;
+}
+
+// Blocks that stay in the first cache: what lanes can do in a loop of its own, which the compiler makes of it, then the table.
+void ValueCounter::add(std::span<const float> values) {
+  constexpr std::size_t block = 2048;
+  for (std::size_t first = 0; first < values.size(); first += block) {
+    const std::span<const float> part = values.subspan(first, std::min(block, values.size() - first));
+    std::uint32_t used = 0, most = 0, least = ~0u;
+    for (const float value : part) {
+      const auto word = std::bit_cast<std::uint32_t>(value);
+      const std::uint32_t magnitude = word & magnitude_mask;
+      used |= word, most = std::max(most, magnitude), least = std::min(least, magnitude);
+    }
+    bits_used_ |= used;
+    if (least == 0 || most >= inf_word) count_special(part);
+    else largest_ = std::max(largest_, most), smallest_ = std::min(smallest_, least - 1);
+    count_halves(part);
+  }
+  values_ += values.size(), in_recent_ += values.size();
+  if (in_recent_ >> 31 == 0) return;
+  for (std::size_t k = 0; k < upper_halves; ++k) total_[k] += recent_[k];
+  std::fill(recent_.begin(), recent_.end(), 0);
+  in_recent_ = 0;
+}
+
+std::vector<std::uint64_t> ValueCounter::state() const {
+  std::vector<std::uint64_t> words = total_;
+  for (std::size_t k = 0; k < upper_halves; ++k) words[k] += recent_[k];
+  words.insert(words.end(), {zeros_, inf_, values_, bits_used_, largest_, smallest_});
+  return words;
+}
+
+void ValueCounter::add_state(std::span<const std::uint64_t> state) {
+  if (state.size() != upper_halves + 6) throw narrow::Error("counts: a state of another engine");
+  for (std::size_t k = 0; k < upper_halves; ++k) total_[k] += state[k];
+  const std::span<const std::uint64_t> rest = state.subspan(upper_halves);
+  zeros_ += rest[0], inf_ += rest[1], values_ += rest[2];
+  bits_used_ |= static_cast<std::uint32_t>(rest[3]);
+  largest_ = std::max(largest_, static_cast<std::uint32_t>(rest[4]));
+  smallest_ = std::min(smallest_, static_cast<std::uint32_t>(rest[5]));
+}
+
+FineCounts ValueCounter::counts() const {
+  FineCounts c;
+  c.values = values_, c.zeros = zeros_, c.inf = inf_;
+  c.grid = std::min(16, std::countr_zero(bits_used_));
+  std::uint64_t left = zeros_;  // of both signs, in bins 0 and 0x8000, which hold the smallest subnormals too
+  for (std::size_t k = 0; k < upper_halves; ++k) {
+    std::uint64_t count = total_[k] + recent_[k];
+    if (count == 0) continue;
+    if ((k << 16 & inf_word) == inf_word) {
+      c.nan += count;
+      continue;
+    }
+    if ((k & 0x7FFF) == 0) {
+      const std::uint64_t zero = std::min(left, count);
+      left -= zero, count -= zero;
+    }
+    if (count > 0) c.bins.push_back({static_cast<std::uint16_t>(k), count});
+  }
+  c.nan -= inf_;
+  c.largest = largest_;
+  c.smallest = largest_ == 0 ? 0 : smallest_ + 1;
+  return c;
+}
+
 FineCounts count_values(const narrow::Tensor& tensor, const narrow::BytesDone& done) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
-  Counter counter;
+  ValueCounter counter;
   std::vector<float> scratch;
   for (std::uint64_t first = 0, all = tensor.values(); first < all; first += piece) {
     const auto count = static_cast<std::size_t>(std::min(piece, all - first));
@@ -134,7 +166,7 @@ std::vector<Lost> lost_at(std::span<const FineCounts> all, const narrow::FormatC
     std::vector<std::uint16_t>& list = bins[counts.grid];
     for (const Bin& bin : counts.bins) list.push_back(bin.upper);
   }
-  std::vector<Answer> by_bin(upper_halves);
+  std::vector<Answer> by_bin(1 << 16);
   std::vector<Lost> rows(all.size());
   for (auto& [grid, list] : bins) {
     std::sort(list.begin(), list.end());

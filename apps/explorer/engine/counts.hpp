@@ -26,6 +26,26 @@ struct FineCounts {
   int grid = 0;  // so many of the last bits of every float are zero, at most 16: what the file holds is not finer
 };
 
+// A count that goes on piece by piece, also in several instances of the engine, whose states are added up.
+class ValueCounter {
+ public:
+  void add(std::span<const float> values);
+  // Words that add() of another counter takes: how often each upper half occurs, then the rest.
+  std::vector<std::uint64_t> state() const;
+  void add_state(std::span<const std::uint64_t> state);
+  FineCounts counts() const;
+
+ private:
+  static constexpr std::size_t upper_halves = 1 << 16;
+  void count_halves(std::span<const float> values);
+  void count_special(std::span<const float> values);
+
+  std::vector<std::uint32_t> recent_ = std::vector<std::uint32_t>(upper_halves);  // of the last values, below 2^32
+  std::vector<std::uint64_t> total_ = std::vector<std::uint64_t>(upper_halves);
+  std::uint64_t in_recent_ = 0, zeros_ = 0, inf_ = 0, values_ = 0;
+  std::uint32_t bits_used_ = 0, largest_ = 0, smallest_ = ~0u;  // smallest: magnitude less one
+};
+
 // Doubles are rounded to float first.
 FineCounts count_values(const narrow::Tensor& tensor, const narrow::BytesDone& done);
 
@@ -39,6 +59,6 @@ struct Lost {
 std::vector<Lost> lost_at(std::span<const FineCounts> all, const narrow::FormatCast& to, int scale_log2);
 
 // Commands that only the page has.
-extern const Command count_command, at_command;
+extern const Command count_command, at_command, piece_command, part_command, counted_command;
 
 }  // namespace app

@@ -3,19 +3,12 @@
 
 const engine = (() => {
   const element = (id) => document.getElementById(id).textContent;
-  const waiting = new Map();
-  let worker, next = 0;
 
-  function ask(kind, data = {}, onprogress = null) {
-    return new Promise((resolve, reject) => {
-      waiting.set(++next, { resolve, reject, onprogress });
-      worker.postMessage({ id: next, kind, ...data });
-    });
-  }
-
-  function start() {
-    const url = URL.createObjectURL(new Blob([element("worker")], { type: "text/javascript" }));
-    worker = new Worker(url);
+  // A Worker that answers each request once.
+  function make_worker() {
+    const waiting = new Map(), url = URL.createObjectURL(new Blob([element("worker")], { type: "text/javascript" }));
+    const worker = new Worker(url);
+    let next = 0;
     URL.revokeObjectURL(url);
     worker.onmessage = ({ data }) => {
       const request = waiting.get(data.id);
@@ -28,7 +21,52 @@ const engine = (() => {
       for (const { reject } of waiting.values()) reject(new Error(event.message || "the engine could not be started"));
       waiting.clear();
     };
+    const ask = (kind, data = {}, onprogress = null) => new Promise((resolve, reject) => {
+      waiting.set(++next, { resolve, reject, onprogress });
+      worker.postMessage({ id: next, kind, ...data });
+    });
+    return { ask };
+  }
+
+  let ask;
+  const blobs = new Map();  // the files of the page by the names under which the engine knows them
+
+  function start() {
+    ask = make_worker().ask;
     return ask("start", { wasm: element("wasm").trim() }).then((version) => (self.version = version));
+  }
+
+  // Large tensors in parts, by several engines at once, each of which reads its part as a stream.
+  const large = 2 ** 25, part_step = 2 ** 16;
+  const counters_asked = Math.min(8, Math.max(4, navigator.hardwareConcurrency || 1));  // more than cores: each waits for its file
+  let counters = null;  // made when they are first needed
+  async function make_counters() {
+    const made = Array.from({ length: counters_asked }, make_worker);
+    const module = await ask("module");
+    await Promise.all(made.map((counter) => counter.ask("use", { module })));
+    return made;
+  }
+  async function count_in_parts(paths, onprogress) {
+    counters ??= make_counters();
+    const found = await self.json(["count", "--pieces", ...paths], onprogress);
+    if (!found.parts.length) return found;
+    const made = await counters, queue = [];
+    for (const { place, path, begin, bytes, type } of found.parts) {
+      const step = Math.ceil(bytes / made.length / part_step) * part_step;
+      for (let from = 0; from < bytes; from += step)
+        queue.push({ place, type, file: blobs.get(path), from: begin + from, to: begin + Math.min(bytes, from + step) });
+    }
+    let done = found.bytes - found.parts.reduce((sum, part) => sum + part.bytes, 0);
+    const progress = ({ done: more }) => onprogress?.({ done: done += more, total: found.bytes });
+    await Promise.all(made.map(async (counter) => {
+      for (let part; (part = queue.shift());) {
+        const { state } = await counter.ask("part", part, progress);
+        const taken = await ask("take", { place: part.place, state });
+        if (taken.status !== 0) throw new Error(taken.err);
+      }
+    }));
+    for (const { place, tensor } of (await self.json(["counted"])).rows) found.tensors[place] = tensor;
+    return found;
   }
 
   const self = {
@@ -43,12 +81,26 @@ const engine = (() => {
     add(list) {
       const named = (file) => file.path ?? (file.webkitRelativePath || file.name);
       const plain = (file) => (file instanceof Blob ? file : { size: file.size, url: new URL(file.url, location.href).href });
-      return ask("add", { list: list.map((file) => ({ name: named(file), file: plain(file) })) });
+      return ask("add", { list: list.map((file) => ({ name: named(file), file: plain(file) })) }).then((paths) => {
+        paths.forEach((path, i) => { if (list[i] instanceof Blob) blobs.set(path, list[i]); });
+        return paths;
+      });
     },
-    clear: () => ask("clear"),
+    clear() {
+      blobs.clear();
+      return ask("clear");
+    },
     async count(paths, onprogress) {
       const begun = performance.now();
-      const found = await self.json(["count", ...paths], onprogress);
+      let found = null;
+      if (paths.every((path) => blobs.has(path)) && paths.reduce((sum, path) => sum + blobs.get(path).size, 0) >= large) {
+        try {
+          found = await count_in_parts(paths, onprogress);
+        } catch {
+          found = null, counters = null;  // whatever it is, the program has a sentence for it
+        }
+      }
+      found ??= await self.json(["count", ...paths], onprogress);
       return { ...found, seconds: (performance.now() - begun) / 1000 };
     },
     at: (scale_log2, formats) => self.json(["at", scale_log2, formats.join(",")]),

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "explorer/engine/pieces.hpp"
 #include "narrow/base/descriptor.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/tensor/file_text.hpp"
@@ -30,6 +31,8 @@ class Slice : public ByteSource {
     if (offset > size_ || out.size() > size_ - offset) fail(file_->path(), "read beyond the end of a tensor");
     file_->read(begin_ + offset, out);
   }
+
+  app::FilePlace place() const { return {file_->path(), begin_}; }
 
  private:
   std::shared_ptr<const MappedFile> file_;
@@ -111,3 +114,11 @@ std::shared_ptr<const ByteSource> slice(std::shared_ptr<const MappedFile> file, 
 }
 
 }  // namespace narrow
+
+std::optional<app::FilePlace> app::place_in_file(const narrow::ByteSource& source) {
+  const auto* slice = dynamic_cast<const narrow::Slice*>(&source);
+  if (slice == nullptr) return {};
+  FilePlace place = slice->place();
+  if (!place.path.ends_with(".npy") && !place.path.ends_with(".safetensors")) return {};
+  return place;
+}

@@ -192,9 +192,9 @@ async function make_instance() {
 }
 
 async function start(base64) {
-  const packed = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(base64) : Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
+  module = await WebAssembly.compileStreaming(new Response(stream, { headers: { "Content-Type": "application/wasm" } }));
   await make_instance();
   return run(["--version"]).out.trim();
 }
@@ -218,8 +218,54 @@ async function guarded_run(words) {
   }
 }
 
+// A part of a file, counted as it streams in: a stream gives three times what slices give that are asked for one by one.
+async function count_part({ type, file, from, to }) {
+  const begun = run(["piece", type]);
+  if (begun.status !== 0) throw new Error(begun.err);
+  const size = 1 << 20, room = instance.exports.piece_room(size) >>> 0;
+  const stream = file.slice(from, to).stream();
+  let reader, buffer = new ArrayBuffer(size), have = 0, left = to - from, untold = 0, told_at = performance.now();
+  try {
+    reader = stream.getReader({ mode: "byob" });
+  } catch {
+    reader = stream.getReader(), buffer = null;  // a browser whose files are no streams of bytes
+  }
+  while (left > 0) {
+    const { done, value } = await (buffer ? reader.read(new Uint8Array(buffer), { min: Math.min(size, left) }) : reader.read());
+    if (done || value.length > left) throw new Error("the file changed while it was read");
+    if (buffer) buffer = value.buffer;
+    left -= value.length;
+    for (let at = 0; at < value.length;) {
+      const bytes = value.subarray(at, Math.min(value.length, at + size - have));
+      new Uint8Array(memory.buffer, room + have, bytes.length).set(bytes);
+      at += bytes.length, have += bytes.length;
+      if (have !== size && (left > 0 || at < value.length)) continue;
+      instance.exports.count_piece(have);
+      untold += have, have = 0;
+    }
+    if (left > 0 && performance.now() - told_at < 100) continue;  // the page draws what it is told
+    progress(untold, 0);
+    untold = 0, told_at = performance.now();
+  }
+  const at = instance.exports.state_at() >>> 0, end = at + (instance.exports.state_size() >>> 0);
+  return { state: memory.buffer.slice(at, end) };
+}
+
+function take_part({ place, state }) {
+  const room = instance.exports.piece_room(state.byteLength) >>> 0;  // first: memory that grows is another buffer
+  new Uint8Array(memory.buffer, room, state.byteLength).set(new Uint8Array(state));
+  return guarded_run(["part", place]);
+}
+
 const requests = {
   start: ({ wasm }) => start(wasm),
+  module: () => module,
+  use: async (data) => {
+    module = data.module;
+    await make_instance();
+  },
+  part: count_part,
+  take: take_part,
   run: ({ words }) => guarded_run(words),
   add({ list }) {
     for (const { name, file } of list) files.set(join("files", name), source_of(file));
@@ -234,7 +280,8 @@ onmessage = ({ data }) => {
   queue = queue.then(async () => {
     progress_id = data.id;
     try {
-      postMessage({ id: data.id, result: await requests[data.kind](data) });
+      const result = await requests[data.kind](data);
+      postMessage({ id: data.id, result }, result?.state ? [result.state] : []);
     } catch (error) {
       postMessage({ id: data.id, error: error.message });
     }
