@@ -32,7 +32,7 @@ void read_epilogue(const ProductOptions& options, ProductInputs& in) {
     const narrow::EpilogueFunction* f = find_function(word);
     const Place place = word == "bias" ? bias : word == "round" ? round : f != nullptr ? function : nothing;
     if (place <= last)
-      throw narrow::Error("--epilogue: " + narrow::quote(word.empty() || place == nothing ? word : text) + "; " + accepted());
+      throw narrow::Error("--epilogue: " + narrow::quote(place == nothing ? word : text) + "; " + accepted());
     if (place == bias && (!in.c || !in.c->one_row_for_all))
       throw narrow::Error("--epilogue: " + narrow::quote(text) + " has a bias, and " +
                           (in.c ? "--c is a matrix; a bias has one number for each column" : "there is no --c"));
@@ -41,7 +41,8 @@ void read_epilogue(const ProductOptions& options, ProductInputs& in) {
     last = place, begin = end + 1;
   }
   if (last == round)
-    throw narrow::Error("--epilogue: " + narrow::quote(text) + " ends with round, and D is rounded without it; " + accepted());
+    throw narrow::Error("--epilogue: " + narrow::quote(text) + " ends with round, and D is rounded without it; " +
+                        accepted());
 }
 
 }  // namespace app

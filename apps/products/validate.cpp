@@ -189,7 +189,9 @@ std::string failing_text(const Report& r, bool colour) {
                      std::to_string(dot.a.size()) + " products\n";
   text += "    expected " + code_and_value(dot.expected, r.d.format) + "\n    found    " +
           code_and_value(dot.found, r.d.format) + "\n";
-  if (!r.failing) return r.options.vector ? text + "    " + *r.options.vector + " was not written: it has no words for scales and epilogues\n" : text;
+  if (!r.failing && r.options.vector)
+    return text + "    " + *r.options.vector + " was not written: it has no words for scales and epilogues\n";
+  if (!r.failing) return text;
   const FailingVector& v = *r.failing;
   for (std::size_t k = 0; k < dot.a.size() && k < few; ++k)
     text += "    k " + std::to_string(k) + "      " + digits_text(narrow::decode(dot.a[k], v.a_format), 8) + " (" +
@@ -226,8 +228,8 @@ std::string to_text(const Report& report) {
                             counted(r.plans_tried, "pair of model and plan tried", "pairs of model and plan tried");
   std::string text = headline(r, colour) + "  " + product_shape(report.in) + ", " +
                      code_format_name(report.in.a.format) + " * " + code_format_name(report.in.b.format) +
-                     (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") + function_text(report.in.options) +
-                     " to " + code_format_name(report.d.format) + "; " + tried +
+                     (report.in.c ? report.in.c->one_row_for_all ? " + bias" : " + C" : "") +
+                     function_text(report.in.options) + " to " + code_format_name(report.d.format) + "; " + tried +
                      "\n  evidence for this model: " + narrow::evidence_text(*r.candidates.front().model) + "\n";
   if (report.wrong_gpu)
     text += "  " + paint("no model of " + *report.options.gpu + " gives these bits", Colour::yellow, colour) + "\n";

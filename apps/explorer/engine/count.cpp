@@ -1,6 +1,6 @@
-// What only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of 2^K makes of them.
-// With --pieces, large tensors are left to other instances of the engine: each counts parts of them (piece TYPE), JavaScript
-// brings their states back (part PLACE), and counted tells the rest.
+// What only the page has: count FILE.. keeps the counts of its tensors, at K FORMATS tells what a scale of 2^K makes of
+// them. With --pieces, large tensors are left to other instances of the engine: each counts parts of them (piece TYPE),
+// JavaScript brings their states back (part PLACE), and counted tells the rest.
 #include <bit>
 #include <map>
 #include <memory>
@@ -37,7 +37,8 @@ constexpr std::uint64_t least_pending = std::uint64_t{1} << 22;  // bytes
 
 std::optional<FilePlace> place_of(const narrow::Tensor& tensor) {
   const int bits = tensor.type.bits;
-  if (tensor.bytes() < least_pending || tensor.big_endian || tensor.blocks != nullptr || bits % 8 != 0 || 64 % bits != 0) return {};
+  if (tensor.bytes() < least_pending || tensor.big_endian || tensor.blocks != nullptr) return {};
+  if (bits % 8 != 0 || 64 % bits != 0) return {};
   return place_in_file(*tensor.source);
 }
 
@@ -114,7 +115,11 @@ int run(const std::vector<std::string>& arguments, bool in_pieces) {
           continue;
         }
         if (const auto place = in_pieces ? place_of(tensor) : std::nullopt) {
-          parts.push_back({{"place", kept.size()}, {"path", place->path}, {"begin", place->begin}, {"bytes", tensor.bytes()}, {"type", tensor.type.name}});
+          parts.push_back({{"place", kept.size()},
+                           {"path", place->path},
+                           {"begin", place->begin},
+                           {"bytes", tensor.bytes()},
+                           {"type", tensor.type.name}});
           pending.push_back({kept.size(), file, tensor});
           tensors.push_back(nullptr);
           kept.emplace_back();
@@ -162,9 +167,11 @@ Action declare_piece(Arguments& arguments) {
 }
 
 void count_room(std::size_t bytes) {
-  if (piece_type.name == "F32") return piece_counter.add({reinterpret_cast<const float*>(room.data()), bytes / sizeof(float)});
+  if (piece_type.name == "F32")
+    return piece_counter.add({reinterpret_cast<const float*>(room.data()), bytes / sizeof(float)});
   const std::uint64_t elements = bytes * 8 / static_cast<std::size_t>(piece_type.bits);
-  narrow::Tensor tensor = narrow::make_tensor({"piece", piece_type, {elements}}, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(bytes)});
+  const narrow::Tensor tensor = narrow::make_tensor(
+      {"piece", piece_type, {elements}}, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(bytes)});
   piece_counter.add(narrow::view_values(tensor, 0, static_cast<std::size_t>(tensor.values()), values));
 }
 
@@ -187,7 +194,8 @@ Action declare_counted(Arguments&) {
     Json rows = Json::array();
     for (const Pending& p : pending) {
       kept[p.place] = p.counter.counts();
-      if (kept[p.place].values != p.tensor.values()) throw narrow::Error(narrow::quote_path(p.file) + ": became shorter while it was read");
+      if (kept[p.place].values != p.tensor.values())
+        throw narrow::Error(narrow::quote_path(p.file) + ": became shorter while it was read");
       rows.push_back({{"place", p.place}, {"tensor", to_json(p.file, p.tensor, kept[p.place])}});
     }
     print(Json{{"rows", rows}}.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -250,7 +258,9 @@ extern "C" __attribute__((export_name("piece_room"))) std::byte* piece_room(std:
   app::of_count::room.resize(size);
   return app::of_count::room.data();
 }
-extern "C" __attribute__((export_name("count_piece"))) void count_piece(std::size_t bytes) { app::of_count::count_room(bytes); }
+extern "C" __attribute__((export_name("count_piece"))) void count_piece(std::size_t bytes) {
+  app::of_count::count_room(bytes);
+}
 extern "C" __attribute__((export_name("state_at"))) const std::uint64_t* state_at() {
   app::of_count::state = app::of_count::piece_counter.state();
   return app::of_count::state.data();

@@ -81,7 +81,8 @@ void ValueCounter::count_special(std::span<const float> values) {
   zeros_ += none, inf_ += infinite;
 }
 
-// Blocks that stay in the first cache: what lanes can do in a loop of its own, which the compiler makes of it, then the table.
+// Blocks that stay in the first cache: what lanes can do in a loop of its own, of which the compiler makes them, then the
+// table.
 void ValueCounter::add(std::span<const float> values) {
   constexpr std::size_t block = 2048;
   for (std::size_t first = 0; first < values.size(); first += block) {
