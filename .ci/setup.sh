@@ -58,7 +58,7 @@ is_there() {
     python:header) [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ;;
     python:*) python3 -c "import ${1#python:}" 2>/dev/null ;;
     bin:*) command -v "${1#bin:}" >/dev/null 2>&1 ;;
-    fuzzer:*) [ -e "$("${1#fuzzer:}" -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-$(uname -m).a" ] ;;
+    fuzzer:*) ls "$("${1#fuzzer:}" -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer{,-"$(uname -m)"}.a 2>/dev/null | grep -q . ;;
     include:*) [ -e "/usr/include/${1#include:}" ] || [ -e "/usr/local/include/${1#include:}" ] ;;
   esac
 }

@@ -1,5 +1,7 @@
 #include "products/epilogue.hpp"
 
+#include <algorithm>
+
 #include "narrow/special/operation.hpp"
 #include "narrow/text/quote.hpp"
 

@@ -5,8 +5,8 @@
 
 namespace app {
 
-// Puts what the words say into the product's options, after load_product. Throws narrow::Error for unknown words, for an
-// order that is none, and for a bias that is not there.
+// Puts what the words say into the product's options, after load_product. Throws narrow::Error for unknown words, for
+// an order that is none, and for a bias that is not there.
 void read_epilogue(const ProductOptions& options, ProductInputs& inputs);
 
 }  // namespace app

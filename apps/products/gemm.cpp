@@ -60,8 +60,6 @@ narrow::ProductError compare(const DotModel& model, const narrow::Plan& plan, co
                              const LoadedMatrix& d) {
   if (in.items() > 1)
     throw narrow::Error("--reference: knows one product, and there are " + std::to_string(in.items()));
-  if (in.options.function.of != nullptr)
-    throw narrow::Error("--reference: knows products, and --epilogue asks for " + std::string(in.options.function.name) + " of one");
   const auto prepared = [&](const LoadedMatrix& matrix, const Format& f) {
     LoadedMatrix out = matrix;
     if (!(f == tf32) || plan.operands == narrow::Operands::cut) return out;
@@ -192,6 +190,9 @@ Json to_json(const Result& r) {
 int run(const Options& options) {
   if (options.file && !options.file->ends_with(".npy") && !options.file->ends_with(".safetensors"))
     throw narrow::Error("-o: " + narrow::quote(*options.file) + "; give a file that ends in .npy or .safetensors");
+  if (options.reference && options.product.epilogue && *options.product.epilogue != "bias")
+    throw narrow::Error("--reference: knows products, and --epilogue asks for " +
+                        narrow::quote(*options.product.epilogue) + " of one");
   Multiplied m;
   multiply(options, m);
   Result result{m.model, m.plan, m.in, m.d, summarise(m.d), {}, options.file, options.product.epilogue};

@@ -173,7 +173,7 @@ TEST_CASE("apps: an epilogue is named in words and validate knows it") {
   refused(with("bias+round"), "ends with round");
   refused({"--model", half_model, "--a", a, "--b", b, "--epilogue", "bias+relu"}, "there is no --c");
   refused({"--model", half_model, "--a", a, "--b", b, "--c", full, "--epilogue", "bias+relu"}, "is a matrix");
-  refused(with("bias+relu", {"--reference"}), "relu of one");
+  refused(with("bias+relu", {"--reference"}), "'bias+relu' of one");
   CHECK(gemm(with("bias+relu", {"--beta", "2"}))["values"] == Json::parse("[[8.0, 0.0], [2.0, 0.0]]"));
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("golden: the first token of recorded GPT blocks, seed 1, stage by stag
     CHECK(stages.at(5).name == "norm2");
     const narrow::DotModel& model =
         *narrow::find_dot_model(r.type == "bf16" ? "hopper.wgmma.f32.bf16.bf16" : "hopper.wgmma.f32.f16.f16");
-    narrow::GemmOptions options{.rounds_before = true, .output = block.type, .c_format = block.type};
+    narrow::GemmOptions options{.output = block.type, .c_format = block.type, .rounds_before = true};
     for (const narrow::EpilogueFunction& f : narrow::epilogue_functions())
       if (f.name == "gelu_tanh") options.function = f;
     std::vector<std::uint16_t> d(8);

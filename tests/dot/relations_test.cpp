@@ -144,6 +144,18 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
     CAPTURE(all_of(other));
     CHECK(other.relation == by_name[function.name == "gelu" ? 1 : 0].name);
   }
+  // Sums in FP64 have no function: said where they are the only ones, and no error where one of them explains D.
+  const narrow::Format fp64 = narrow::find_format("fp64").value();
+  const Matrix one(4, 4, 8);
+  ValidateRequest r;
+  r.a = r.b = r.d = one.codes(), r.a_format = r.b_format = r.d_format = fp64;
+  r.options.function = by_name[0];
+  CHECK_THROWS_WITH_AS(narrow::validate(r), doctest::Contains("FP64"), narrow::Error);
+  Values v(24, 24, 96, fp32, 0.2);
+  v.make([&](std::size_t i, std::size_t j) { return v.product(i, j); });  // summed in double, from both ends
+  r = v.request();
+  r.options.function = by_name[0];
+  CHECK(narrow::validate(r).relation == "missing gelu");
 }
 
 TEST_CASE("validate: what D is of the product is told by value and whoever summed it") {

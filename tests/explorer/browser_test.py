@@ -773,12 +773,21 @@ class TheTensorsView(Case):
           const paths = await engine.add([...document.getElementById("large").files]), told = [];
           const counted = await engine.count(paths, (progress) => told.push(progress)), at = await engine.at(3, ["fp16", "e4m3"]);
           const whole = await engine.json(["count", ...paths]), at_whole = await engine.at(3, ["fp16", "e4m3"]);
+          // What is opened while a count goes on is what the engine answers for.
+          const stale = engine.count(paths).then(() => "counted", (problem) => problem.message);
+          await engine.clear();
+          const [small] = await engine.add([new File([document.getElementById("large").files[0].slice(0, 0), new Uint8Array(
+            [147, 78, 85, 77, 80, 89, 1, 0, 54, 0, ...[..."{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"].map((c) => c.charCodeAt(0)),
+             0, 0, 128, 63, 0, 0, 0, 64])], "two.npy")]);
+          const two = await engine.count([small]), said = await stale, at_two = await engine.at(0, ["fp16"]);
           document.getElementById("large").remove();
-          return JSON.stringify({parts: counted.parts.length, counted: counted.tensors, whole: whole.tensors, at, at_whole, told, bytes: counted.bytes});
+          return JSON.stringify({parts: counted.parts.length, counted: counted.tensors, whole: whole.tensors, at, at_whole, told, bytes: counted.bytes,
+                                 said, two: two.tensors.length, at_two: at_two.tensors.length});
         }"""))  # fmt: skip
         self.assertEqual(found["parts"], 4, "tensors that are counted in parts")
         self.assertEqual(found["counted"], found["whole"])
         self.assertEqual(found["at"], found["at_whole"])
+        self.assertEqual((found["said"], found["two"], found["at_two"]), ("another file was opened", 1, 1))
         self.assertEqual(found["told"][-1], {"done": found["bytes"], "total": found["bytes"]})
         expected = histogram_of(native_json("histogram", "large.safetensors", "--json", folder=WORK))
         for tensor in found["counted"]:

@@ -30,7 +30,8 @@ struct Pending {
   std::size_t place;
   std::string file;
   narrow::Tensor tensor;
-  ValueCounter counter = {};
+  std::uint64_t values = 0;                        // that were counted
+  std::unique_ptr<ValueCounter> counter = nullptr;  // while some are counted and some not
 };
 std::vector<Pending> pending;
 constexpr std::uint64_t least_pending = std::uint64_t{1} << 22;  // bytes
@@ -115,12 +116,12 @@ int run(const std::vector<std::string>& arguments, bool in_pieces) {
           continue;
         }
         if (const auto place = in_pieces ? place_of(tensor) : std::nullopt) {
+          pending.push_back({kept.size(), file, tensor});
           parts.push_back({{"place", kept.size()},
                            {"path", place->path},
                            {"begin", place->begin},
                            {"bytes", tensor.bytes()},
                            {"type", tensor.type.name}});
-          pending.push_back({kept.size(), file, tensor});
           tensors.push_back(nullptr);
           kept.emplace_back();
           continue;
@@ -182,7 +183,13 @@ Action declare_part(Arguments& arguments) {
   return [words] {
     for (Pending& p : pending) {
       if (words->size() != 1 || std::to_string(p.place) != words->front()) continue;
-      p.counter.add_state({reinterpret_cast<const std::uint64_t*>(room.data()), room.size() / sizeof(std::uint64_t)});
+      if (!p.counter) p.counter = std::make_unique<ValueCounter>();
+      p.counter->add_state({reinterpret_cast<const std::uint64_t*>(room.data()), room.size() / sizeof(std::uint64_t)});
+      FineCounts counts = p.counter->counts();
+      p.values = counts.values;
+      if (p.values < p.tensor.values()) return 0;
+      kept[p.place] = std::move(counts);
+      p.counter.reset();
       return 0;
     }
     throw narrow::Error("part: no tensor waits for it");
@@ -193,8 +200,7 @@ Action declare_counted(Arguments&) {
   return [] {
     Json rows = Json::array();
     for (const Pending& p : pending) {
-      kept[p.place] = p.counter.counts();
-      if (kept[p.place].values != p.tensor.values())
+      if (p.values != p.tensor.values())
         throw narrow::Error(narrow::quote_path(p.file) + ": became shorter while it was read");
       rows.push_back({{"place", p.place}, {"tensor", to_json(p.file, p.tensor, kept[p.place])}});
     }

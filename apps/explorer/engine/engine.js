@@ -21,11 +21,12 @@ const engine = (() => {
       for (const { reject } of waiting.values()) reject(new Error(event.message || "the engine could not be started"));
       waiting.clear();
     };
+    worker.onmessageerror = worker.onerror;
     const ask = (kind, data = {}, onprogress = null) => new Promise((resolve, reject) => {
       waiting.set(++next, { resolve, reject, onprogress });
       worker.postMessage({ id: next, kind, ...data });
     });
-    return { ask };
+    return { ask, end: () => worker.terminate() };
   }
 
   let ask;
@@ -37,34 +38,49 @@ const engine = (() => {
   }
 
   // Large tensors in parts, by several engines at once, each of which reads its part as a stream.
-  const large = 2 ** 25, part_step = 2 ** 16;
+  const large = 2 ** 25, least_part = 2 ** 24, part_step = 2 ** 16;
   const counters_asked = Math.min(8, Math.max(4, navigator.hardwareConcurrency || 1));  // more than cores: each waits for its file
   let counters = null;  // made when they are first needed
+  let latest = 0;       // count; what an earlier one still brings is not for the tensors of a later one
   async function make_counters() {
     const made = Array.from({ length: counters_asked }, make_worker);
-    const module = await ask("module");
-    await Promise.all(made.map((counter) => counter.ask("use", { module })));
-    return made;
+    try {
+      const module = await ask("module");
+      await Promise.all(made.map((counter) => counter.ask("use", { module })));
+      return made;
+    } catch (problem) {
+      for (const counter of made) counter.end();
+      counters = null;
+      throw problem;
+    }
   }
-  async function count_in_parts(paths, onprogress) {
-    counters ??= make_counters();
+  async function count_in_parts(paths, files, mine, onprogress) {
+    const check = () => { if (mine !== latest) throw new Error("another file was opened"); };
     const found = await self.json(["count", "--pieces", ...paths], onprogress);
     if (!found.parts.length) return found;
-    const made = await counters, queue = [];
+    const made = await (counters ??= make_counters()), queue = [];
     for (const { place, path, begin, bytes, type } of found.parts) {
-      const step = Math.ceil(bytes / made.length / part_step) * part_step;
+      const step = Math.max(least_part, Math.ceil(bytes / made.length / part_step) * part_step);
       for (let from = 0; from < bytes; from += step)
-        queue.push({ place, type, file: blobs.get(path), from: begin + from, to: begin + Math.min(bytes, from + step) });
+        queue.push({ place, type, file: files.get(path), from: begin + from, to: begin + Math.min(bytes, from + step) });
     }
     let done = found.bytes - found.parts.reduce((sum, part) => sum + part.bytes, 0);
-    const progress = ({ done: more }) => onprogress?.({ done: done += more, total: found.bytes });
+    const progress = ({ done: more }) => { if (mine === latest) onprogress?.({ done: done += more, total: found.bytes }); };
     await Promise.all(made.map(async (counter) => {
-      for (let part; (part = queue.shift());) {
-        const { state } = await counter.ask("part", part, progress);
-        const taken = await ask("take", { place: part.place, state });
-        if (taken.status !== 0) throw new Error(taken.err);
+      try {
+        for (let part; (part = queue.shift());) {
+          check();
+          const { state } = await counter.ask("part", part, progress);
+          check();
+          const taken = await ask("take", { place: part.place, state });
+          if (taken.status !== 0) throw new Error(taken.err);
+        }
+      } catch (problem) {
+        queue.length = 0;
+        throw problem;
       }
     }));
+    check();
     for (const { place, tensor } of (await self.json(["counted"])).rows) found.tensors[place] = tensor;
     return found;
   }
@@ -87,17 +103,19 @@ const engine = (() => {
       });
     },
     clear() {
+      ++latest;
       blobs.clear();
       return ask("clear");
     },
     async count(paths, onprogress) {
       const begun = performance.now();
+      const mine = ++latest, files = new Map(blobs);
       let found = null;
-      if (paths.every((path) => blobs.has(path)) && paths.reduce((sum, path) => sum + blobs.get(path).size, 0) >= large) {
+      if (paths.every((path) => files.has(path)) && paths.reduce((sum, path) => sum + files.get(path).size, 0) >= large) {
         try {
-          found = await count_in_parts(paths, onprogress);
-        } catch {
-          found = null, counters = null;  // whatever it is, the program has a sentence for it
+          found = await count_in_parts(paths, files, mine, onprogress);
+        } catch (problem) {
+          if (mine !== latest) throw problem;  // whatever else it is, the program has a sentence for it
         }
       }
       found ??= await self.json(["count", ...paths], onprogress);

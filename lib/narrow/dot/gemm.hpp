@@ -84,8 +84,6 @@ struct EpilogueFunction {
 // What a product has beside its operands.
 struct GemmOptions {
   float alpha = 1, beta = 1;             // D = f(alpha * (A B) + beta * C)
-  EpilogueFunction function = {};        // f; without one D is the sum
-  bool rounds_before = false;            // f is a kernel of its own: it takes the sum as D's format holds it
   std::optional<Format> output = {};     // D's format; the accumulator's when not given
   std::optional<Format> c_format = {};   // C's format; the accumulator's when not given
   Cast output_cast = {};
@@ -94,6 +92,8 @@ struct GemmOptions {
   std::span<const std::uint8_t> block_a = {}, block_b = {};
   int threads = 0;
   bool one_by_one = false;               // every output through dot(): slow, the same bits
+  EpilogueFunction function = {};        // f; without one D is the sum
+  bool rounds_before = false;            // f is a kernel of its own: it takes the sum as D's format holds it
 };
 
 // What the rules are where a product has more to it than chains:

@@ -27,6 +27,7 @@ bool model_fits(const ValidateRequest& r, const DotModel& m) {
   if (!takes(m.a, r.a_format, r.a.code_bytes) || !takes(m.b, r.b_format, r.b.code_bytes)) return false;
   if (m.is_integer() && !r.d_format.is_integer() && r.d_format != "fp32"_fmt) return false;
   if (!m.is_integer() && r.d_format.is_integer()) return false;
+  if (r.options.function.of != nullptr && m.accumulator.format == "fp64"_fmt) return false;
   const bool has_blocks = !r.options.block_a.empty() || !r.options.block_b.empty();
   if (!m.is_block_scaled()) return !has_blocks;
   const auto length = static_cast<std::size_t>(m.scale_block);
@@ -248,6 +249,8 @@ std::uint64_t distance_between(Code x, Code y, const Format& f) {
 Search prepare_search(const ValidateRequest& r, const SearchLimits& limits) {
   const bool usual_only = limits.usual_only;
   Search search{fitting_models(r, limits.of_gpu), {}, {}, 0, 0};
+  if (search.classes.empty() && r.options.function.of != nullptr && r.a_format == "fp64"_fmt)
+    throw Error("validate: an epilogue computes in FP32, and the sums of these operands are FP64");
   if (search.classes.empty() && r.model != nullptr)
     throw Error("validate: " + std::string(r.model->name.view()) + " does not take operands of these types");
   if (search.classes.empty()) throw Error("validate: no model takes operands of these types and gives such a result");

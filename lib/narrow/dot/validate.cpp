@@ -243,8 +243,11 @@ void set_relation(ValidateResult& result, const ValidateRequest& r, const Relati
     const Explained e = explain(under, prepare_search(under), relation.finish, 0.1, 0.8);
     if (!e.exact.empty()) {
       candidates = named(r, e.search, e.exact, result.total);
+      const std::string first = name_of(candidates.front());
+      // What the request cannot ask of a plan (a function of FP64 sums) is no candidate for it.
+      std::erase_if(candidates, [&](const Candidate& c) { return !plan_problem(*c.model, c.plan, r.options).empty(); });
       const std::uint64_t left = static_cast<std::uint64_t>(under.batch.count) * under.d.rows * under.d.cols;
-      sentence += "; with that, " + name_of(candidates.front()) + " gives every bit" +
+      sentence += "; with that, " + first + " gives every bit" +
                   (left == result.total ? "" : " of the " + std::to_string(left) + " outputs that this leaves");
     }
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
@@ -284,6 +287,7 @@ bool set_otherwise_rounded(ValidateResult& result, const ValidateRequest& r) {
     const char* sentence;
     bool possible;
   };
+  if (r.options.rounds_before) return false;  // the sum was rounded, and what follows in FP32 is not asked again
   const bool narrow_output = !r.d_format.is_integer() && r.d_format.width() < 32;
   const auto holds = [&](const Format& f) {  // every output, and FP32 holds more
     if (r.d_format != "fp32"_fmt) return false;
