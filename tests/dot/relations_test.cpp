@@ -97,11 +97,12 @@ double silu(double x) { return x / (1 + std::exp(-x)); }
 }  // namespace
 
 TEST_CASE("validate: a function of the sum is exact where it was asked for and told where it is missing or elsewhere") {
+  if (test::scale() < 0.1) return;  // a search costs a second, and many times that under a sanitizer
   const narrow::EpilogueFunction by_name[] = {{"gelu", [](float x) { return static_cast<float>(gelu(static_cast<double>(x))); }},
                                               {"relu", [](float x) { return x <= 0 ? 0.0f : x; }}};
   const char* const model = "hopper.wgmma.f32.f16.f16";
   for (const auto& function : by_name) {
-    Values v(40, 48, 160, fp16, 0.2);
+    Values v(24, 40, 160, fp16, 0.2);
     const auto make = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
       narrow::GemmOptions o;
       o.output = fp16, o.c_format = fp32, o.function = f, o.rounds_before = rounds_before;
@@ -114,6 +115,7 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
     };
     CAPTURE(function.name);
     for (const bool apart : {false, true}) {
+      if (apart && function.name == "relu") continue;
       CAPTURE(apart);
       make(function, apart);
       const ValidateResult as_asked = ask(function, apart);
@@ -122,9 +124,11 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
       CHECK(as_asked.suspicions.empty());
       CHECK(std::any_of(as_asked.candidates.begin(), as_asked.candidates.end(),
                         [](const auto& c) { return c.plan == parse_plan("split:64"); }));
-      const ValidateResult not_asked = ask({}, false);
-      CHECK_FALSE(not_asked.exact);
-      CHECK(not_asked.relation == function.name);
+      if (!apart) {
+        const ValidateResult not_asked = ask({}, false);
+        CHECK_FALSE(not_asked.exact);
+        CHECK(not_asked.relation == function.name);
+      }
       if (function.name == "gelu") {  // relu of a rounded sum is the rounded relu
         const ValidateResult elsewhere = ask(function, !apart);
         CAPTURE(all_of(elsewhere));
@@ -139,10 +143,11 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
     CHECK_FALSE(missing.exact);
     CHECK(missing.relation == "missing " + std::string(function.name));
     CHECK(says(missing, "gives every bit"));
-    make(by_name[function.name == "gelu" ? 1 : 0], false);
+    if (function.name == "relu") continue;
+    make(by_name[1], false);
     const ValidateResult other = ask(function, false);
     CAPTURE(all_of(other));
-    CHECK(other.relation == by_name[function.name == "gelu" ? 1 : 0].name);
+    CHECK(other.relation == "relu");
   }
   // Sums in FP64 have no function: said where they are the only ones, and no error where one of them explains D.
   const narrow::Format fp64 = narrow::find_format("fp64").value();
