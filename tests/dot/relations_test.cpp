@@ -110,7 +110,7 @@ TEST_CASE("validate: a function of the sum is exact where it was asked for and t
     };
     const auto ask = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
       ValidateRequest r = v.request(true);
-      r.options.function = f, r.options.rounds_before = rounds_before;
+      r.options.function = f, r.options.rounds_before = rounds_before, r.model = narrow::find_dot_model(model);
       return narrow::validate(r);
     };
     CAPTURE(function.name);
