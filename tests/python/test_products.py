@@ -326,3 +326,19 @@ def test_notebooks_run(path, capsys):
             assert cell["outputs"] == [] and cell["execution_count"] is None, "committed without output"
             exec(compile("".join(cell["source"]), path.name, "exec"), names)
     assert len(capsys.readouterr().out) > 100
+
+
+def test_an_epilogue_is_applied_to_the_sum_or_to_what_was_rounded():
+    x = np.random.default_rng(3).standard_normal((24, 64)).astype(np.float16)
+    model, bias = "hopper.wgmma.f32.f16.f16", np.linspace(-1, 1, 24).astype(np.float16)
+    plain = narrow.matmul(x, x.T, bias=bias, model=model)
+    relu = narrow.matmul(x, x.T, bias=bias, model=model, epilogue="bias+relu")
+    assert np.array_equal(relu, np.maximum(plain, 0))
+    fused = narrow.matmul(x, x.T, model=model, out_format="fp16", epilogue="gelu")
+    apart = narrow.matmul(x, x.T, model=model, out_format="fp16", epilogue="round+gelu")
+    assert np.array_equal(apart, narrow.op("gelu", narrow.matmul(x, x.T, model=model, out_format="fp16")))
+    assert (fused != apart).any()
+    assert narrow.validate(x, x.T, fused, epilogue="gelu", model=model).exact
+    assert narrow.validate(x, x.T, fused, model=model).relation == "gelu"
+    with pytest.raises(ValueError, match="swish"):
+        narrow.matmul(x, x.T, model=model, epilogue="swish")
