@@ -52,13 +52,21 @@ case "$(uname -m)" in
   x86_64) optional_packages="$optional_packages g++-aarch64-linux-gnu=bin:aarch64-linux-gnu-g++ qemu-user=bin:qemu-aarch64" ;;
 esac
 
+# libFuzzer beside a clang: its file is named by the machine, or lies in a folder of the machine's.
+has_fuzzer() {
+  local folder
+  command -v "$1" >/dev/null 2>&1 || return 1
+  folder=$("$1" -print-runtime-dir 2>/dev/null) || return 1
+  [ -e "$folder/libclang_rt.fuzzer-$(uname -m).a" ] || [ -e "$folder/libclang_rt.fuzzer.a" ]
+}
+
 is_there() {
   case "$1" in
     path:*) [ -e "${1#path:}" ] ;;
     python:header) [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ;;
     python:*) python3 -c "import ${1#python:}" 2>/dev/null ;;
     bin:*) command -v "${1#bin:}" >/dev/null 2>&1 ;;
-    fuzzer:*) ls "$("${1#fuzzer:}" -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer{,-"$(uname -m)"}.a 2>/dev/null | grep -q . ;;
+    fuzzer:*) has_fuzzer "${1#fuzzer:}" ;;
     include:*) [ -e "/usr/include/${1#include:}" ] || [ -e "/usr/local/include/${1#include:}" ] ;;
   esac
 }
