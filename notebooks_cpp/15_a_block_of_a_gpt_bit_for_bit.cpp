@@ -271,7 +271,7 @@ expect(shared == "norm1, attention.qkv", "the recordings part at attention and d
 // %% tags=["solution"]
 Codes touched = few;
 touched[63 * 768] ^= 1;
-const Codes& changed = run_gpt_block(block, touched).back().codes;
+const Codes changed = run_gpt_block(block, touched).back().codes;
 std::size_t before = 0, last = 0;
 for (std::size_t i = 0; i < changed.size(); ++i)
   (i < 63 * 768 ? before : last) += changed[i] != as_gpu.back().codes[i] ? 1 : 0;

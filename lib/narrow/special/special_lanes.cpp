@@ -24,10 +24,10 @@ struct TwoFloats {
   HalfRow sum{};
 #pragma GCC unroll 7
   for (int j = 10; j <= 16; ++j) {
-    const HalfRow has_bit = as<HalfRow>((y & static_cast<uint16_t>(1u << (j - 2))) != 0);
-    const HalfRow met =
-        (y & static_cast<uint16_t>((1u << (j - 2)) - (1u << (16 - j)))) + static_cast<uint16_t>(1u << (j - 3));
-    sum += (met & has_bit) >> (16 - j);
+    const uint16_t bit = static_cast<uint16_t>(1u << (j - 2)), below = static_cast<uint16_t>(1u << (16 - j));
+    const uint16_t half = bit / 2, others = bit - below;
+    const HalfRow has_bit = as<HalfRow>((y & bit) != 0);
+    sum += (((y & others) + half) & has_bit) >> (16 - j);
   }
   return words_of(sum);
 }
