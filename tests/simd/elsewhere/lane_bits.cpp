@@ -118,27 +118,25 @@ void blocks() {
   }
 }
 
-// Codes with exponents near one, as 32-bit words that fit the width of the operand.
+// Codes with exponents near one and all bits of a double, so that sums in FP64 round their products too.
 void products() {
   constexpr std::size_t m = 9, n = 13, k = 96;
   for (const DotModel& model : dot_models()) {
-    if (model.is_block_scaled() || model.is_integer() || model.accumulator.format.width() > 32) continue;
+    if (model.is_block_scaled() || model.is_integer()) continue;
     const auto operand = [&](const Format& f, std::uint64_t seed) {
-      std::vector<std::uint32_t> codes(std::max(m, n) * k);
-      for (std::size_t i = 0; i < codes.size(); ++i) {
-        const float v =
-            std::bit_cast<float>((static_cast<std::uint32_t>(random_bits(seed, i)) & 0x81FFFFFFu) + 0x3F000000u);
-        codes[i] = static_cast<std::uint32_t>(encode(v, f, {.overflow = Overflow::saturate}));
-      }
+      std::vector<std::uint64_t> codes(std::max(m, n) * k);
+      for (std::size_t i = 0; i < codes.size(); ++i)
+        codes[i] = encode(std::bit_cast<double>((random_bits(seed, i) & 0x803FFFFFFFFFFFFFu) + 0x3FE0000000000000u), f,
+                          {.overflow = Overflow::saturate});
       return codes;
     };
     const auto a = operand(model.a.format, 1), b = operand(model.b.format, 2);
-    std::vector<std::uint32_t> d(m * n);
-    gemm(model, parse_plan("chain"), MatrixView<const std::uint32_t>{a.data(), m, k},
-         MatrixView<const std::uint32_t>{b.data(), k, n}, MatrixView<const std::uint32_t>{},
-         MatrixView<std::uint32_t>{d.data(), m, n});
+    std::vector<std::uint64_t> d(m * n);
+    gemm(model, parse_plan("chain"), MatrixView<const std::uint64_t>{a.data(), m, k},
+         MatrixView<const std::uint64_t>{b.data(), k, n}, MatrixView<const std::uint64_t>{},
+         MatrixView<std::uint64_t>{d.data(), m, n});
     Hash hash;
-    hash.add(std::span<const std::uint32_t>(d));
+    hash.add(std::span<const std::uint64_t>(d));
     hash.say("product", model.name);
   }
 }
