@@ -155,46 +155,6 @@ TEST_CASE("gemm: partial results can be stored in the output's format, or kept t
       }
 }
 
-TEST_CASE("gemm: a function is applied to the sum in FP32 or to the sum as the output holds it") {
-  const narrow::EpilogueFunction functions[] = {{"relu", [](float x) { return x <= 0 ? 0.0f : x; }},
-                                                {"bend", [](float x) { return x / (1 + x * x) - 0.25f * x; }}};
-  const narrow::Format fp32 = narrow::find_format("fp32").value();
-  for (const char* name : {"hopper.mma.f32.f16.f16.k16", "hopper.wgmma.f32.e4m3.e4m3", "software.fma.f32.bf16.bf16",
-                           "hopper.mma.f16.f16.f16.k16", "hopper.mma.s32.s8.s8.k32"})
-    for (const char* out : {"fp16", "bf16", "fp32"})
-      for (const char* text : {"chain", "split:64", "promote:64", "chain,c=last", "split:48,pairwise"})
-        for (const bool with_c : {false, true})
-          for (const auto& function : functions) {
-            const DotModel& m = model(name);
-            const Matrices x(m, test::make_problem(m, Family::near_one, 5, 18, 150, 9));
-            GemmOptions plain, wide, fused, apart;
-            plain.output = fused.output = apart.output = narrow::find_format(out).value(), wide.output = fp32;
-            fused.function = apart.function = function, apart.rounds_before = true;
-            GemmOptions slow = fused;
-            slow.one_by_one = true;
-            const Matrix rounded = test::product(m, parse_plan(text), x, with_c, plain), sums = test::product(m, parse_plan(text), x, with_c, wide),
-                         one = test::product(m, parse_plan(text), x, with_c, fused), two = test::product(m, parse_plan(text), x, with_c, apart),
-                         singly = test::product(m, parse_plan(text), x, with_c, slow);
-            test::Mismatches wrong;
-            for (std::size_t i = 0; i < one.rows(); ++i)
-              for (std::size_t j = 0; j < one.cols(); ++j) {
-                const auto of = [&](Code code, const narrow::Format& f) {
-                  return narrow::encode(function.of(static_cast<float>(narrow::decode(code, f))), *plain.output);
-                };
-                const Code want = of(sums.get(i, j), fp32), want_apart = of(rounded.get(i, j), *plain.output);
-                if (one.get(i, j) != want || singly.get(i, j) != want || two.get(i, j) != want_apart)
-                  wrong.add([&] { return test::hex(one.get(i, j)) + ", " + test::hex(want) + "; " + test::hex(two.get(i, j)) + ", " + test::hex(want_apart); });
-              }
-            wrong.require_none(std::string(name) + ", " + text + ", " + out + ", " + std::string(function.name));
-          }
-  // Sums in FP64 have none, and the error of a function is not that of a product.
-  const DotModel& wide = model("hopper.mma.f64.f64.f64.k4");
-  const Matrices x(wide, test::make_problem(wide, Family::near_one, 2, 2, 8, 1));
-  GemmOptions o;
-  o.function = functions[0];
-  CHECK_THROWS_AS(test::product(wide, parse_plan("chain"), x, false, o), narrow::Error);
-}
-
 TEST_CASE("gemm: blocks of threads add products of their own, by halving, and four sums take the blocks in turn") {
   // Values whose products and sums FP32 rounds, added here as a kernel's threads do.
   const DotModel& m = model("software.muladd.f32.f16.f16");

@@ -5,11 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "dot/matrices.hpp"
+#include "dot/values.hpp"
 #include "narrow/base/error.hpp"
-#include "narrow/base/random.hpp"
 #include "narrow/dot/likelihood.hpp"
-#include "narrow/dot/validate.hpp"
 #include "narrow/round/convert.hpp"
 #include "narrow/round/round_to.hpp"
 #include "support/scale.hpp"
@@ -18,150 +16,21 @@ using narrow::Code;
 using narrow::parse_plan;
 using narrow::ValidateRequest;
 using narrow::ValidateResult;
+using test::all_of;
+using test::bf16;
+using test::fp16;
+using test::fp32;
 using test::Matrix;
+using test::normal;
+using test::says;
+using test::Values;
 
 namespace {
-
-const narrow::Format fp32 = narrow::find_format("fp32").value(), fp16 = narrow::find_format("fp16").value(),
-                     bf16 = narrow::find_format("bf16").value();
-
-double normal(std::uint64_t seed, std::uint64_t index) {
-  double sum = -2;
-  for (std::uint64_t i = 0; i < 4; ++i)
-    sum += static_cast<double>(narrow::random_bits(seed, 4 * index + i) >> 11) * 0x1p-53;
-  return sum * 1.7;
-}
-
-// A, B, C at random and their product by value; D is for the test to make.
-struct Values {
-  std::size_t rows, cols, k;
-  narrow::Format in = fp16, out = fp32;
-  Matrix a, b, c, d;
-  std::vector<double> sums;  // A B, summed in an order of nobody's: from both ends
-
-  Values(std::size_t m, std::size_t n, std::size_t length, const narrow::Format& d_format = fp32, double size = 1)
-      : rows(m), cols(n), k(length), out(d_format), a(m, k, 2), b(k, n, 2), c(m, n, 4),
-        d(m, n, test::code_bytes(d_format)), sums(m * n) {
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t x = 0; x < k; ++x) a.set(i, x, narrow::encode(size * normal(1, i * k + x), in));
-    for (std::size_t x = 0; x < k; ++x)
-      for (std::size_t j = 0; j < n; ++j) b.set(x, j, narrow::encode(normal(2, x * n + j), in));
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) c.set(i, j, narrow::encode(3 * normal(3, i * n + j), fp32));
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) sums[i * n + j] = sum(i, j, 0, k);
-  }
-  double sum(std::size_t i, std::size_t j, std::size_t begin, std::size_t end) const {
-    double total = 0;
-    for (std::size_t n = 0; n < end - begin; ++n) {
-      const std::size_t x = n % 2 == 0 ? begin + n / 2 : end - 1 - n / 2;
-      total += narrow::decode(a.get(i, x), in) * narrow::decode(b.get(x, j), in);
-    }
-    return total;
-  }
-  double product(std::size_t i, std::size_t j) const { return sums[i * cols + j]; }
-  double bias(std::size_t i, std::size_t j) const { return narrow::decode(c.get(i, j), fp32); }
-  void make(const std::function<double(std::size_t, std::size_t)>& value) {
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t j = 0; j < cols; ++j) d.set(i, j, narrow::encode(value(i, j), out));
-  }
-  void make_by(const char* model, const char* plan, bool with_c = false, const narrow::Format* output = nullptr) {
-    narrow::GemmOptions o;
-    o.output = output != nullptr ? *output : out, o.c_format = fp32;
-    test::run_gemm(*narrow::find_dot_model(model), parse_plan(plan), a.codes(), b.codes(),
-                   with_c ? c.codes() : narrow::CodeMatrix{}, d, o);
-  }
-  ValidateRequest request(bool with_c = false) const {
-    ValidateRequest r;
-    r.a = a.codes(), r.b = b.codes(), r.d = d.codes();
-    if (with_c) r.c = c.codes(), r.options.c_format = fp32;
-    r.a_format = r.b_format = in, r.d_format = out;
-    return r;
-  }
-};
-
-bool says(const ValidateResult& r, const std::string& words) {
-  return std::any_of(r.suspicions.begin(), r.suspicions.end(),
-                     [&](const std::string& s) { return s.find(words) != std::string::npos; });
-}
-std::string all_of(const ValidateResult& r) {
-  std::string text = r.relation + ":";
-  for (const std::string& s : r.suspicions) text += " | " + s;
-  return text + " " + std::string(r.candidates.at(0).model->name.view()) + " " +
-         narrow::plan_text(r.candidates.at(0).plan);
-}
 
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
 }  // namespace
-
-TEST_CASE("validate: a function of the sum is exact where it was asked for and told where it is missing or elsewhere") {
-  if (test::scale() < 0.1) return;  // a search costs a second, and many times that under a sanitizer
-  const narrow::EpilogueFunction by_name[] = {{"gelu", [](float x) { return static_cast<float>(gelu(static_cast<double>(x))); }},
-                                              {"relu", [](float x) { return x <= 0 ? 0.0f : x; }}};
-  const char* const model = "hopper.wgmma.f32.f16.f16";
-  for (const auto& function : by_name) {
-    Values v(24, 40, 160, fp16, 0.2);
-    const auto make = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
-      narrow::GemmOptions o;
-      o.output = fp16, o.c_format = fp32, o.function = f, o.rounds_before = rounds_before;
-      test::run_gemm(*narrow::find_dot_model(model), parse_plan("split:64"), v.a.codes(), v.b.codes(), v.c.codes(), v.d, o);
-    };
-    const auto ask = [&](const narrow::EpilogueFunction& f, bool rounds_before) {
-      ValidateRequest r = v.request(true);
-      r.options.function = f, r.options.rounds_before = rounds_before, r.model = narrow::find_dot_model(model);
-      return narrow::validate(r);
-    };
-    CAPTURE(function.name);
-    for (const bool apart : {false, true}) {
-      if (apart && function.name == "relu") continue;
-      CAPTURE(apart);
-      make(function, apart);
-      const ValidateResult as_asked = ask(function, apart);
-      CAPTURE(all_of(as_asked));
-      CHECK(as_asked.exact);
-      CHECK(as_asked.suspicions.empty());
-      CHECK(std::any_of(as_asked.candidates.begin(), as_asked.candidates.end(),
-                        [](const auto& c) { return c.plan == parse_plan("split:64"); }));
-      if (!apart) {
-        const ValidateResult not_asked = ask({}, false);
-        CHECK_FALSE(not_asked.exact);
-        CHECK(not_asked.relation == function.name);
-      }
-      if (function.name == "gelu") {  // relu of a rounded sum is the rounded relu
-        const ValidateResult elsewhere = ask(function, !apart);
-        CAPTURE(all_of(elsewhere));
-        CHECK_FALSE(elsewhere.exact);
-        CHECK(elsewhere.relation == (apart ? "gelu of the rounded sum" : "gelu of the sum"));
-        CHECK(says(elsewhere, "gives every bit"));
-      }
-    }
-    make({}, false);
-    const ValidateResult missing = ask(function, false);
-    CAPTURE(all_of(missing));
-    CHECK_FALSE(missing.exact);
-    CHECK(missing.relation == "missing " + std::string(function.name));
-    CHECK(says(missing, "gives every bit"));
-    if (function.name == "relu") continue;
-    make(by_name[1], false);
-    const ValidateResult other = ask(function, false);
-    CAPTURE(all_of(other));
-    CHECK(other.relation == "relu");
-  }
-  // Sums in FP64 have no function: said where they are the only ones, and no error where one of them explains D.
-  const narrow::Format fp64 = narrow::find_format("fp64").value();
-  const Matrix one(4, 4, 8);
-  ValidateRequest r;
-  r.a = r.b = r.d = one.codes(), r.a_format = r.b_format = r.d_format = fp64;
-  r.options.function = by_name[0];
-  CHECK_THROWS_WITH_AS(narrow::validate(r), doctest::Contains("FP64"), narrow::Error);
-  Values v(24, 24, 96, fp32, 0.2);
-  v.make([&](std::size_t i, std::size_t j) { return v.product(i, j); });  // summed in double, from both ends
-  r = v.request();
-  r.options.function = by_name[0];
-  CHECK(narrow::validate(r).relation == "missing gelu");
-}
 
 TEST_CASE("validate: what D is of the product is told by value and whoever summed it") {
   Values v(40, 40, 96, fp32, 0.1);
