@@ -763,11 +763,13 @@ class TheTensorsView(Case):
         block = gradients(dice, 4096 - len(special)) + special
         single, half = bytes_of(block, "F32"), bytes_of([value if abs(value) <= 65504 else 0.0 for value in block], "F16")
         plain = bytes_of(gradients(dice, 4096, 3, 2), "F32")
-        parts = [("a.f32", "F32", [4096 * 1100], single * 1100), ("b.small", "F32", [4096], plain), ("c.f16", "F16", [4096 * 1031], half * 1031),
+        parts = [("a.f32", "F32", [4096 * 1100], single * 1100), ("b.small", "F32", [4096], plain), ("c.f16 \"'<b>\x1b[31m\u202e", "F16", [4096 * 1031], half * 1031),
                  ("d.f64", "F64", [4096 * 190], struct.pack("<4096d", *(0.1 * value for value in gradients(dice, 4096))) * 190), ("e.plain", "F32", [4096 * 300 + 1], plain * 300 + plain[:4])]  # fmt: skip
-        (WORK / "large.safetensors").write_bytes(safetensors(parts))
-        self.tab.page.evaluate("() => document.body.append(Object.assign(document.createElement('input'), {type: 'file', id: 'large'}))")
-        self.tab.page.set_input_files("#large", WORK / "large.safetensors")
+        files = {"large-1.safetensors": safetensors(parts[:2]), "large-2.safetensors": safetensors(parts[2:])}
+        for name, data in files.items():
+            (WORK / name).write_bytes(data)
+        self.tab.page.evaluate("() => document.body.append(Object.assign(document.createElement('input'), {type: 'file', id: 'large', multiple: true}))")
+        self.tab.page.set_input_files("#large", [WORK / name for name in files])
         found = json.loads(self.tab.page.evaluate("""async () => {
           await engine.clear();
           const paths = await engine.add([...document.getElementById("large").files]), told = [];
@@ -789,14 +791,15 @@ class TheTensorsView(Case):
         self.assertEqual(found["at"], found["at_whole"])
         self.assertEqual((found["said"], found["two"], found["at_two"]), ("another file was opened", 1, 1))
         self.assertEqual(found["told"][-1], {"done": found["bytes"], "total": found["bytes"]})
-        expected = histogram_of(native_json("histogram", "large.safetensors", "--json", folder=WORK))
+        expected = histogram_of(native_json("histogram", *files, "--json", folder=WORK))
         for tensor in found["counted"]:
             wanted = expected[tensor["name"]]
             for place, count in enumerate(tensor["binades"]):
                 self.equal("binade in parts", str(count), wanted.get(tensor["min_exponent"] + place, 0), f"{tensor['name']}, {place}")
             for word, key in (("zero", "zeros"), ("inf", "inf"), ("nan", "nan"), ("subnormal", "subnormal")):
                 self.equal("binade in parts", str(tensor[key]), wanted.get(word, 0), f"{tensor['name']}, {word}")
-        (WORK / "large.safetensors").unlink()
+        for name in files:
+            (WORK / name).unlink()
         self.tab.page.reload()
         self.tab.settle()
 

@@ -30,8 +30,7 @@ struct Pending {
   std::size_t place;
   std::string file;
   narrow::Tensor tensor;
-  std::uint64_t values = 0;                        // that were counted
-  std::unique_ptr<ValueCounter> counter = nullptr;  // while some are counted and some not
+  std::unique_ptr<ValueCounter> counter = nullptr;  // while some values are counted and some not
 };
 std::vector<Pending> pending;
 constexpr std::uint64_t least_pending = std::uint64_t{1} << 22;  // bytes
@@ -185,10 +184,8 @@ Action declare_part(Arguments& arguments) {
       if (words->size() != 1 || std::to_string(p.place) != words->front()) continue;
       if (!p.counter) p.counter = std::make_unique<ValueCounter>();
       p.counter->add_state({reinterpret_cast<const std::uint64_t*>(room.data()), room.size() / sizeof(std::uint64_t)});
-      FineCounts counts = p.counter->counts();
-      p.values = counts.values;
-      if (p.values < p.tensor.values()) return 0;
-      kept[p.place] = std::move(counts);
+      if (p.counter->values() < p.tensor.values()) return 0;
+      kept[p.place] = p.counter->counts();
       p.counter.reset();
       return 0;
     }
@@ -200,7 +197,7 @@ Action declare_counted(Arguments&) {
   return [] {
     Json rows = Json::array();
     for (const Pending& p : pending) {
-      if (p.values != p.tensor.values())
+      if (kept[p.place].values != p.tensor.values())
         throw narrow::Error(narrow::quote_path(p.file) + ": became shorter while it was read");
       rows.push_back({{"place", p.place}, {"tensor", to_json(p.file, p.tensor, kept[p.place])}});
     }

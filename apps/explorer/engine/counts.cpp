@@ -167,7 +167,7 @@ std::vector<Lost> lost_at(std::span<const FineCounts> all, const narrow::FormatC
     std::vector<std::uint16_t>& list = bins[counts.grid];
     for (const Bin& bin : counts.bins) list.push_back(bin.upper);
   }
-  std::vector<Answer> by_bin(1 << 16);
+  std::vector<Answer> by_bin(upper_halves);
   std::vector<Lost> rows(all.size());
   for (auto& [grid, list] : bins) {
     std::sort(list.begin(), list.end());

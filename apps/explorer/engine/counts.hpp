@@ -19,6 +19,8 @@ struct Bin {
   std::uint64_t count;
 };
 
+inline constexpr std::size_t upper_halves = 1 << 16;
+
 struct FineCounts {
   std::vector<Bin> bins;  // of finite values that are not zero, ascending
   std::uint64_t values = 0, zeros = 0, inf = 0, nan = 0;
@@ -33,10 +35,10 @@ class ValueCounter {
   // Words that add() of another counter takes: how often each upper half occurs, then the rest.
   std::vector<std::uint64_t> state() const;
   void add_state(std::span<const std::uint64_t> state);
+  std::uint64_t values() const { return values_; }
   FineCounts counts() const;
 
  private:
-  static constexpr std::size_t upper_halves = 1 << 16;
   void count_halves(std::span<const float> values);
   void count_special(std::span<const float> values);
 
