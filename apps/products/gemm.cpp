@@ -107,7 +107,8 @@ std::string small_matrix(const LoadedMatrix& d, std::size_t item, bool codes) {
 std::string to_text(const Result& r) {
   const bool colour = use_colour(1);
   const Summary& s = r.summary;
-  std::string text = paint("D", Colour::bold, colour) + "  " + product_shape(r.in) + (r.in.c ? " + C" : "") + ", " +
+  std::string text = paint("D", Colour::bold, colour) + "  " + product_shape(r.in) +
+                     (r.in.c ? r.in.c->one_row_for_all ? " + bias" : " + C" : "") + ", " +
                      code_format_name(r.d.format) + "\n";
   text += "  model     " + std::string(r.model.name.view()) + "\n  evidence  " + narrow::evidence_text(r.model) +
           "\n  plan      " + narrow::plan_text(r.plan) + "\n";

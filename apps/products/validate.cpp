@@ -238,7 +238,7 @@ std::string to_text(const Report& report) {
     text += "  " + paint("suspicion", Colour::yellow, colour) + ": " + suspicion + "\n";
   const bool wide = report.in.a.format == narrow::find_format("fp64");  // whose sums no epilogue takes
   for (const narrow::EpilogueFunction& f : narrow::epilogue_functions())
-    if (!wide && r.relation == (f.name == "gelu_tanh" ? "gelu (tanh form)" : f.name))
+    if (!wide && r.relation == f.name)
       text += "  --epilogue " + std::string(report.options.product.epilogue.value_or("").starts_with("bias") ? "bias+" : "") +
               std::string(f.name) + " asks for it\n";
   return text + "\n" + distance_table(r, verbose, colour) + failing_text(report, colour);

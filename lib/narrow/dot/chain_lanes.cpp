@@ -9,7 +9,21 @@ inline namespace NARROW_LANES {
 
 namespace {
 
-constexpr int vectors = static_cast<int>(lane_columns) / lane_count;
+// Sixteen columns of a type: its lanes, and how many of them.
+template <class Real>
+struct Columns;
+template <>
+struct Columns<float> {
+  using Lanes = FloatLanes;
+};
+template <>
+struct Columns<double> {
+  using Lanes = DoubleLanes;
+};
+template <class Real>
+inline constexpr size_t vectors_of = lane_columns * sizeof(Real) / lane_bytes;
+
+constexpr int vectors = static_cast<int>(vectors_of<float>);
 constexpr size_t rows_at_once = static_cast<size_t>(8 / vectors);
 
 // Anchor: x + c - c with c = 1.5 * 2^(e + cut), e the exponent of x. The last bit of c is the format's quantum there, so the
@@ -79,20 +93,6 @@ bool rounded_shared_way(const RoundedLanes& r, const float* a, const float* b, s
   __builtin_memcpy(sums, acc, sizeof acc);
   return !any_above(seen, static_cast<uint32_t>(r.largest_word));
 }
-
-// Sixteen columns of a type: its lanes, and how many of them.
-template <class Real>
-struct Columns;
-template <>
-struct Columns<float> {
-  using Lanes = FloatLanes;
-};
-template <>
-struct Columns<double> {
-  using Lanes = DoubleLanes;
-};
-template <class Real>
-inline constexpr size_t vectors_of = lane_columns * sizeof(Real) / lane_bytes;
 
 template <bool Fused, size_t Rows, class Real>
 void chain_rows(const Real* a, size_t pitch, const Real* b, size_t products, Real (*accumulators)[lane_columns]) {

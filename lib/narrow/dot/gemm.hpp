@@ -126,8 +126,9 @@ void gemm(const DotModel& model, const Plan& plan, const MatrixView<A>& a, const
   gemm(model, plan, code_matrix(a), code_matrix(b), code_matrix(c), d, options);
 }
 
-// How far a product is from the exact one, alpha, beta and scales included (Error where there is an f). Relative to |exact|, over outputs whose exact value is finite and not zero;
-// bits lost: log2(relative error / 2^-24), at least 0. At most `sample` outputs, evenly spread, are looked at (0: all).
+// How far a product is from the exact one, alpha, beta and scales included; Error where there is an f. Relative to
+// |exact|, over outputs whose exact value is finite and not zero; bits lost: log2(relative error / 2^-24), at least 0. At
+// most `sample` outputs, evenly spread, are looked at (0: all).
 struct ProductError {
   std::size_t outputs = 0, compared = 0, exact = 0;  // exact: equal to the exact value rounded once
   double max_relative = 0, mean_relative = 0;

@@ -84,7 +84,7 @@ constexpr double root_2_over_pi = 0.7978845608028654;
 const Activation activations[] = {
     {"relu", [](double x) { return std::max(x, 0.0); }},
     {"gelu", [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
-    {"gelu (tanh form)", [](double x) { return 0.5 * x * (1 + std::tanh(root_2_over_pi * (x + 0.044715 * x * x * x))); }},
+    {"gelu_tanh", [](double x) { return 0.5 * x * (1 + std::tanh(root_2_over_pi * (x + 0.044715 * x * x * x))); }},
     {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
     {"squared relu", [](double x) { return x > 0 ? x * x : 0; }},
     {"quick gelu", [](double x) { return x / (1 + std::exp(-1.702 * x)); }},

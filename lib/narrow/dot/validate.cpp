@@ -336,9 +336,11 @@ ValidateResult validate(const ValidateRequest& r) {
     Explained e = explain(r, std::move(search), Finish::as_asked, 0.05, r.gpu ? 0.5 : 0.9);
     if (r.gpu && e.exact.empty()) e = explain(r, prepare_search(r), Finish::as_asked, 0.5, 0.9);  // some other GPU?
     result.models_tried = e.search.models, result.plans_tried = e.search.pairs;
+    const auto is_told = [&] {
+      return values.is_product && (set_other_place(result, r) || (e.equal_share <= mostly && set_otherwise_rounded(result, r)));
+    };
     if (!e.exact.empty()) set_exact(result, r, e);
-    else if (values.is_product && set_other_place(result, r)) {}
-    else if (e.equal_share > mostly || !values.is_product || !set_otherwise_rounded(result, r))
+    else if (!is_told())
       set_closest(result, r, named(r, e.search, {e.closest}, 0), true, std::move(e.full));
   }
   if (r.progress) r.progress(1);
