@@ -2,8 +2,9 @@
 
     python data/golden/sweep_products.py build/release/apps/narrow OUT.tsv --shapes 400 --seed 7
 
-Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch; 400 shapes are
-2,000 products. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
+Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch (--apis; relu and gelu are
+torch._addmm_activation); 400 shapes are 2,000 products. Each goes through every library of --blas, and a result that an earlier one gave is not
+searched again. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
 is that of record_operations.py. Those that are not named are kept with --keep.
 """
 
@@ -26,6 +27,7 @@ from safetensors.torch import save_file
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from record_operations import DEVICE, GOLDEN, codes_of, driver, hash_of, mix, recorded_kernels, tensor, values
 
+APIS = "matmul,matmul,linear,linear+bias,bmm"
 TYPES = ("f16", "bf16", "tf32", "e4m3", "s8")
 FLOATS = {"f16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32, "fp64": torch.float64}
 
@@ -79,19 +81,25 @@ def product(kind, api, m, n, k, seed):
         a, b = tensor(seed, 0, (items, m, k), dtype), tensor(seed, 1, (items, k, n), dtype)
         return {"a": a, "b": b}, lambda: torch.bmm(a, b)
     a = tensor(seed, 0, (m, k), dtype)
-    if api == "matmul":
+    if api in ("matmul", "relu", "gelu"):
         b = tensor(seed, 1, (k, n), dtype)
-        return {"a": a, "b": b}, lambda: torch.matmul(a, b)
+        if api == "matmul": return {"a": a, "b": b}, lambda: torch.matmul(a, b)
+        c = tensor(seed + 1000, 0, (n,), dtype)
+        return {"a": a, "b": b, "c": c}, lambda: torch._addmm_activation(c, a, b, use_gelu=api == "gelu")
     b = tensor(seed, 1, (n, k), dtype)
     if api == "linear": return {"a": a, "b": b}, lambda: F.linear(a, b)
     c = tensor(seed + 1000, 0, (n,), dtype)
     return {"a": a, "b": b, "c": c}, lambda: F.linear(a, b, c)
 
 
+ANSWERS = {"model": "model", "plan": "plan", "equal": "equal_count", "total": "total"}
+
+
 def command(narrow, kind, api, file, names):
     line = [narrow, "validate", "--a", f"{file}:a", "--b", f"{file}:b", "--d", f"{file}:d", "--gpu", "hopper", "--json", "--threads", "1"]
     if api.startswith("linear"): line += ["--transpose-b"]
     if "c" in names: line += ["--c", f"{file}:c"]
+    if api in ("relu", "gelu"): line += ["--epilogue", "bias+relu" if api == "relu" else "bias+gelu_tanh"]
     return line
 
 
@@ -101,7 +109,7 @@ def judge(narrow, row, file, names, keep):
         answer = json.loads(run.stdout)
     except ValueError:
         answer = {"exact": False, "model": "-", "plan": run.stderr.strip()[:80], "equal_count": 0, "total": row["m"] * row["n"]}
-    row.update(exact=int(answer["exact"] and not answer.get("wrong_gpu")), model=answer["model"], plan=answer["plan"], equal=answer["equal_count"], total=answer["total"])
+    row.update(exact=int(answer["exact"] and not answer.get("wrong_gpu")), **{key: answer[name] for key, name in ANSWERS.items()})
     if keep and not row["exact"]: shutil.copy(file, os.path.join(keep, f"{row['type']}-{row['api']}-{row['m']}x{row['n']}x{row['k']}-{row['seed']}.safetensors"))
     os.remove(file)
     return row
@@ -115,17 +123,20 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--apis", default=APIS)
+    parser.add_argument("--blas", default="cublas", help="cublas (torch's own choice), cublaslt, or both with a comma")
     parser.add_argument("--keep")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = "tf32" in options.types
     draw = random.Random(options.seed + 1)
     if options.keep: os.makedirs(options.keep, exist_ok=True)
-    rows, waiting = [], []
+    rows, waiting, searched = [], [], {}
+    libraries = options.blas.split(",")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         work = []
         for m, n, k in shapes(options.shapes, options.seed):
             for kind in options.types.split(","):
-                api = "matmul" if kind in ("e4m3", "s8") else draw.choice(("matmul", "matmul", "linear", "linear+bias", "bmm"))
+                api = "matmul" if kind in ("e4m3", "s8") else draw.choice(options.apis.split(","))
                 if kind == "fp64" and api == "linear+bias": api = "linear"
                 work.append((kind, api, m, n, k, draw.randrange(10**6, 10**9)))
         for start in range(0, len(work), 100):
@@ -134,34 +145,39 @@ def main():
             def calls():
                 for kind, api, m, n, k, seed in work[start:start + 100]:
                     operands, call = product(kind, api, m, n, k, seed)
-                    made.append([kind, api, seed, operands, None])
+                    for blas in libraries:
+                        made.append([kind, api, seed, blas, operands, None])
 
-                    def run(call=call, at=made[-1]):
-                        try:
-                            at[4] = call()
-                        except RuntimeError as e:
-                            print(f"refused: {kind} {api} {m}x{n}x{k}: {str(e).splitlines()[0]}", file=sys.stderr)
-                    yield run
+                        def run(call=call, at=made[-1], blas=blas):
+                            torch.backends.cuda.preferred_blas_library(blas)
+                            try:
+                                at[-1] = call()
+                            except RuntimeError as e:
+                                print(f"refused: {kind} {api} {m}x{n}x{k} {blas}: {str(e).splitlines()[0]}", file=sys.stderr)
+                        yield run
             names = recorded_kernels(calls())
-            for number, (kind, api, seed, operands, d) in enumerate(made):
+            for number, (kind, api, seed, blas, operands, d) in enumerate(made):
                 if d is None: continue
-                file = os.path.join(folder, f"{start + number}.safetensors")
-                save_file({name: t.contiguous().cpu() for name, t in {**operands, "d": d}.items()}, file)
                 shape = {"m": d.shape[-2], "n": d.shape[-1], "k": operands["a"].shape[-1]}
-                row = {"type": kind, "api": api, **shape, "seed": seed, "hash": f"{hash_of(codes_of(d)):016X}", "kernel": " ".join(n[:60] for n in names[number])}
-                waiting.append(pool.submit(judge, options.narrow, row, file, set(operands), options.keep))
-        for n, w in enumerate(waiting):
-            rows.append(w.result())
+                row = {"type": kind, "api": api, **shape, "seed": seed, "hash": f"{hash_of(codes_of(d)):016X}", "blas": blas, "kernel": " ".join(n[:60] for n in names[number])}
+                same = (kind, seed, row["hash"])
+                if same not in searched:
+                    file = os.path.join(folder, f"{start}-{number}.safetensors")
+                    save_file({name: t.contiguous().cpu() for name, t in {**operands, "d": d}.items()}, file)
+                    searched[same] = pool.submit(judge, options.narrow, dict(row), file, set(operands), options.keep)
+                waiting.append((row, searched[same]))
+        for n, (row, answer) in enumerate(waiting):
+            rows.append({**row, **{key: answer.result()[key] for key in ("exact", *ANSWERS)}})
             if n % 100 == 99: print(f"{n + 1} of {len(waiting)}: {sum(r['exact'] for r in rows)} named", flush=True)
-    columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "hash", "kernel")
+    columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "hash", "blas", "kernel")
     with open(options.out, "w") as f:
         f.write(f"# gpu {torch.cuda.get_device_name()}\n# driver {driver()}\n# torch {torch.__version__}\n# date {datetime.date.today()}\n")
-        f.write(f"# command sweep_products.py narrow --shapes {options.shapes} --seed {options.seed} --types {options.types}\n")
+        f.write(f"# command sweep_products.py narrow --shapes {options.shapes} --seed {options.seed} --types {options.types} --apis {options.apis} --blas {options.blas}\n")
         f.write("\t".join(columns) + "\n")
         for r in rows: f.write("\t".join(str(r[c]) for c in columns) + "\n")
-    for kind in options.types.split(","):
-        mine = [r for r in rows if r["type"] == kind]
-        print(f"{kind}: {sum(r['exact'] for r in mine)} of {len(mine)} named")
+    for kind, blas in ((kind, blas) for kind in options.types.split(",") for blas in libraries):
+        mine = [r for r in rows if (r["type"], r["blas"]) == (kind, blas)]
+        print(f"{kind}, {blas}: {sum(r['exact'] for r in mine)} of {len(mine)} named")
     print(f"all: {sum(r['exact'] for r in rows)} of {len(rows)} named, {100 * sum(r['exact'] for r in rows) / len(rows):.2f} %")
 
 
