@@ -68,7 +68,7 @@ std::vector<std::string> names_of(const BlockParts& parts) {
 std::vector<std::string> siblings_of(const std::string& codes) {
   std::string stem = codes;
   for (const std::string_view ending : {"_packed", "_blocks", ".blocks"})
-    if (stem.ends_with(ending)) stem.resize(stem.size() - ending.size());
+    if (stem.ends_with(ending)) stem.erase(stem.size() - ending.size());
   std::vector<std::string> names;
   for (const char* ending :
        {".scale", ".scale2", "_scale", "_scale_2", "_scale_inv", "_global_scale", "_scales", ".scales", "_shape",
