@@ -20,16 +20,14 @@ using test::read_file;
 
 const std::vector<int> rank_counts = {1, 2, 3, 4, 7};
 
-// mpirun with these words. It may be root here; and it takes shared memory at once: 0.28 s a start where a search for networks
-// takes 0.45.
+// mpirun with these words; it may be root here.
 Ran mpirun(std::vector<std::string> words) {
   words.insert(words.begin(), {NARROW_MPIRUN, "--oversubscribe"});
   test::RunOptions options;
   options.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                          {"PRTE_ALLOW_RUN_AS_ROOT", "1"},
-                         {"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                         {"OMPI_MCA_pml", "ob1"}};
+                         {"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   return test::run_program(words, options);
 }
 
