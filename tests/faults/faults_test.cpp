@@ -224,8 +224,8 @@ TEST_CASE("faults: a call that fails gives the usual answer or status 2 and a me
     std::string kind;
     for (long count = 0; lines >> kind >> count;) {
       all_calls[kind] += count;
-      // Memory is asked for thousands of times, the system tens of times.
-      const std::uint64_t wanted = kind == "malloc" ? test::scaled(6, 2) : test::scaled(2, 1);
+      // Memory is asked for thousands of times, a program that draws hundreds of times, the system tens of times.
+      const std::uint64_t wanted = kind == "malloc" || kind == "socket" ? test::scaled(6, 2) : test::scaled(2, 1);
       if (count == 0) continue;
       for (const long n : positions(count, wanted)) trials.push_back({i, kind + " " + std::to_string(n)});
       if (NARROW_HAS_CUDA && kind == "malloc") continue;  // cuBLASLt dies before main

@@ -172,7 +172,9 @@ std::string exchange(Descriptor& in, int out, int err, std::string_view input, F
       std::array<char, 65536> buffer;
       const ssize_t count = recv(files[i].fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (count > 0) texts[i]->append(buffer.data(), static_cast<std::size_t>(count));
-      else if (count == 0 || (errno != EINTR && errno != EAGAIN)) files[i].fd = -1;
+      else if (count == 0) files[i].fd = -1;
+      // Left unread, it would wait for its reader until its time is over.
+      else if (errno != EINTR && errno != EAGAIN) return std::string("could not be read: ") + std::strerror(errno);
       if (texts[i]->size() > most_output_bytes)
         return "wrote more than " + std::to_string(most_output_bytes >> 20) + " MiB";
     }
