@@ -154,7 +154,7 @@ PASS(k_socket, ENOBUFS, -1, int, getsockname, (int file, sockaddr* address, sock
 PASS(k_socket, EMFILE, -1, int, accept, (int file, sockaddr* address, socklen_t* size), (file, address, size))
 PASS(k_socket, ENOMEM, -1, int, poll, (pollfd * files, nfds_t count, int wait), (files, count, wait))
 PASS(k_socket, ECONNRESET, -1, ssize_t, recv, (int file, void* to, size_t size, int flags), (file, to, size, flags))
-PASS(k_socket, EPIPE, -1, ssize_t, send, (int file, const void* from, size_t size, int flags),
+PASS(k_socket, ENOBUFS, -1, ssize_t, send, (int file, const void* from, size_t size, int flags),
      (file, from, size, flags))
 
 int close(int file) {  // the file is closed all the same

@@ -161,8 +161,11 @@ std::string exchange(Descriptor& in, int out, int err, std::string_view input, F
     }
     if (files[0].fd >= 0 && files[0].revents != 0) {
       const ssize_t sent = send(in.get(), input.data(), input.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const int reason = sent < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
+      const bool closed = reason == EPIPE || reason == ECONNRESET;  // it wants no more, and its status says whether it is content
+      if (reason != 0 && !closed) return std::string("could not be written to: ") + std::strerror(reason);
       if (sent > 0) input.remove_prefix(static_cast<std::size_t>(sent));
-      if (input.empty() || (sent < 0 && errno != EAGAIN && errno != EINTR)) {
+      if (input.empty() || closed) {
         in.reset();
         files[0].fd = -1;
       }
