@@ -133,11 +133,12 @@ class Folder {
     options.environment = {
         {"PATH", path}, {"NARROW_EXPLORER", path_ + "/explorer"}, {"DISPLAY", ""}, {"WAYLAND_DISPLAY", ""}};
     options.limit = std::chrono::seconds(600);
-    const bool serves = command.rfind("narrow explore ", 0) == 0;  // until somebody ends it
+    // Until somebody ends it; once: timeout signals its group as well, and a second Ctrl-C ends a program that is about to end.
+    const bool serves = command.rfind("narrow explore ", 0) == 0;
     return test::run_program(
         {"/bin/sh", "-c",
          "cd '" + path_ + "' && " +
-             (serves ? "exec timeout --preserve-status -s INT " + std::to_string(2 * test::patience) + " " : "") +
+             (serves ? "exec timeout --foreground --preserve-status -s INT " + std::to_string(2 * test::patience) + " " : "") +
              command},
         options);
   }
