@@ -5,7 +5,7 @@
 After FPRev (Xie et al., "Revealing floating-point accumulation orders"): with +M at place i, -M at place j and a unit everywhere else, M so large
 that a sum with it swallows units, the result counts the units that were added where neither M was any more. Here a row of A has the +M and a
 column of B the -M, so that one product answers for all its pairs. A row of the table: type, api, shape, kernel of the probes, kernel and verdict
-of `narrow validate` on a product of that shape of random operands, hash of the K x K counts (as mix(count << 32 | index), i = j left out).
+of `narrow validate` on a product of that shape of random operands, hash of the K x K counts, row by row (hash_of of record_operations.py; 0 where i = j).
 """
 
 import argparse
