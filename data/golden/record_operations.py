@@ -12,6 +12,7 @@ type; the hash is the sum of mix(code << 32 | index) modulo 2^64, NaN being the 
 import argparse
 import datetime
 import math
+import os
 import random
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as int64; products of int64 wrap, as those of words do
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-DEVICE = "cuda"
+DEVICE = os.environ.get("NARROW_DEVICE", "cuda")
 
 
 def shifted(x, bits):
@@ -100,6 +101,7 @@ def prepare(case):
             with sdpa_kernel(BACKENDS[variant]):
                 return F.scaled_dot_product_attention(q, k, v, is_causal=bool(arguments.get("causal", 0)), enable_gqa=g != h)
         return attend
+    if operation in BACKWARD: return prepare_backward(case)
     rows, cols = shape
     if arguments.get("all"):  # every code of a 16-bit type
         x = torch.arange(65536, device=DEVICE).to(torch.int32).to(torch.int16).view(dtype).reshape(shape)
@@ -121,6 +123,112 @@ def prepare(case):
         t = targets(seed + 2000, rows, cols, arguments.get("ignored", 0))
         return lambda: F.cross_entropy(x, t)
     raise SystemExit(f"unknown operation {operation}")
+
+
+# Backward: which of the gradients torch.autograd.grad() gives is the result. The gradient of the output has the seed + 3000; sum_rows is what a bias gets,
+# adamw and grad_norm work on as many tensors as rows, of cols elements and fewer.
+BACKWARD = {"gelu_backward": "x", "gelu_tanh_backward": "x", "silu_backward": "x", "softmax_backward": "x", "log_softmax_backward": "x", "layer_norm_backward": "x",
+            "layer_norm_backward_w": "w", "layer_norm_backward_b": "b", "rms_norm_backward": "x", "rms_norm_backward_w": "w", "cross_entropy_backward": "x",
+            "sum_rows": "", "embedding_backward": "w", "grad_norm": "", "adamw_fused": "", "adamw_foreach": "", "attention_backward_q": "q",
+            "attention_backward_k": "k", "attention_backward_v": "v"}
+
+
+def lengths(rows, cols):
+    """Elements of the tensors of an optimiser."""
+    return [max(1, cols * (i + 1) // rows) for i in range(rows)]
+
+
+def parameters(rows, cols, seed, dtype):
+    found = [torch.nn.Parameter(tensor(seed + i, 0, (n,), dtype)) for i, n in enumerate(lengths(rows, cols))]
+    for i, p in enumerate(found): p.grad = tensor(seed + 3000 + i, 0, tuple(p.shape), dtype)
+    return found
+
+
+def stepped(rows, cols, seed, dtype, fused, arguments):
+    """Parameters after some steps of AdamW, as one vector."""
+    found = parameters(rows, cols, seed, dtype)
+    optimiser = torch.optim.AdamW(found, lr=arguments.get("lr", 1e-3), weight_decay=arguments.get("decay", 0.01), fused=fused, foreach=not fused)
+    for step in range(arguments.get("steps", 1)):
+        for i, p in enumerate(found): p.grad = tensor(seed + 3000 + 100 * step + i, 0, tuple(p.shape), dtype, 0.01)
+        optimiser.step()
+    return torch.cat([p.detach() for p in found])
+
+
+def prepare_backward(case):
+    """The forward is done here; the call that is recorded is the backward pass alone."""
+    operation, variant, type_name, shape, seed, scale, arguments = case
+    dtype = TYPES[type_name]
+    name = operation.replace("_backward", "")
+    if operation.startswith("attention"):
+        b, h, g, lq, lk, d = shape
+        leaves = {"q": tensor(seed, 0, (b, h, lq, d), dtype, scale), "k": tensor(seed, 1, (b, g, lk, d), dtype, scale), "v": tensor(seed + 1000, 0, (b, g, lk, d), dtype)}
+        for leaf in leaves.values(): leaf.requires_grad_()
+        with sdpa_kernel(BACKENDS[variant]):
+            y = F.scaled_dot_product_attention(*leaves.values(), is_causal=bool(arguments.get("causal", 0)), enable_gqa=g != h)
+        dy = tensor(seed + 3000, 0, tuple(y.shape), dtype)
+        return lambda: torch.autograd.grad(y, leaves[BACKWARD[operation]], dy)[0]
+    rows, cols = shape
+    if operation == "grad_norm":
+        found = parameters(rows, cols, seed, dtype)
+        return lambda: torch.nn.utils.get_total_norm([p.grad for p in found])
+    if operation.startswith("adamw"): return lambda: stepped(rows, cols, seed, dtype, operation == "adamw_fused", arguments)
+    x = tensor(seed, 0, shape, dtype, scale)
+    if operation == "sum_rows": return lambda: x.sum(0)
+    if operation == "embedding_backward":  # rows tokens, cols wide, a table of `words` words
+        words = arguments["words"]
+        indices = targets(seed + 2000, rows, words, 0)
+        table = torch.zeros(words, cols, dtype=dtype, device=DEVICE, requires_grad=True)
+        y = F.embedding(indices, table)
+        return lambda: torch.autograd.grad(y, table, x)[0]
+    leaves = {"x": x, "w": weight(seed, cols, dtype) if arguments.get("w") else None, "b": tensor(seed + 1000, 0, (cols,), dtype) if arguments.get("b") else None}
+    for leaf in leaves.values():
+        if leaf is not None: leaf.requires_grad_()
+    w, b, eps = leaves["w"], leaves["b"], arguments.get("eps", 1e-5)
+    if name.startswith("layer_norm"): y = F.layer_norm(x, (cols,), w, b, eps)
+    elif name.startswith("rms_norm"): y = F.rms_norm(x, (cols,), w, eps)
+    elif name == "cross_entropy": y = F.cross_entropy(x, targets(seed + 2000, rows, cols, arguments.get("ignored", 0)))
+    else: y = {"gelu": F.gelu, "gelu_tanh": lambda t: F.gelu(t, approximate="tanh"), "silu": F.silu, "softmax": lambda t: torch.softmax(t, -1), "log_softmax": lambda t: torch.log_softmax(t, -1)}[name](x)
+    dy = torch.ones_like(y) if y.ndim == 0 else tensor(seed + 3000, 0, tuple(y.shape), dtype)
+    return lambda: torch.autograd.grad(y, leaves[BACKWARD[operation]], dy)[0]
+
+
+def cases_of_backward():
+    for t in TYPES:
+        for op in ("gelu_backward", "gelu_tanh_backward", "silu_backward"):
+            yield (op, "torch", t, (64, 500), 3, 3.0, {})
+        for n in (10, 100, 128, 500, 1000, 1024, 1025, 2048, 3000, 5000, 10000, 50257):
+            yield ("softmax_backward", "torch", t, (3, n), 11, 4.0, {})
+            yield ("log_softmax_backward", "torch", t, (3, n), 11, 4.0, {})
+        for rows, cols in ((5, 64), (5, 128), (5, 768), (5, 770), (5, 1000), (5, 1024), (3, 4096), (2, 8192), (3, 100), (2, 20000)):
+            yield ("layer_norm_backward", "torch", t, (rows, cols), 21, 2.0, {"w": 1, "b": 1})
+            yield ("layer_norm_backward", "torch", t, (rows, cols), 22, 2.0, {})
+            yield ("rms_norm_backward", "torch", t, (rows, cols), 23, 2.0, {"w": 1})
+        for rows, cols in ((5, 64), (31, 768), (32, 100), (64, 128), (100, 770), (128, 128), (512, 128), (512, 768), (1000, 256), (1024, 1024), (4096, 128), (8192, 64), (20000, 32)):
+            yield ("layer_norm_backward_w", "torch", t, (rows, cols), 24, 2.0, {"w": 1, "b": 1})
+            yield ("layer_norm_backward_b", "torch", t, (rows, cols), 24, 2.0, {"w": 1, "b": 1})
+            yield ("rms_norm_backward_w", "torch", t, (rows, cols), 25, 2.0, {"w": 1})
+            yield ("sum_rows", "torch", t, (rows, cols), 5, 1.0, {})
+        for rows, cols in ((2, 8), (16, 1000), (128, 384), (512, 1000), (512, 384), (512, 512), (1000, 33), (2048, 128), (4096, 1024), (8192, 16), (65536, 8), (300, 4096), (100000, 1)):
+            yield ("sum_rows", "torch", t, (rows, cols), 6, 1.0, {})
+        for n, v in ((16, 100), (33, 768), (512, 1000), (20, 5000)):
+            yield ("cross_entropy_backward", "torch", t, (n, v), 31, 2.0, {})
+            yield ("cross_entropy_backward", "torch", t, (n, v), 32, 2.0, {"ignored": 7})
+        for rows, cols, words in ((64, 128, 1000), (512, 128, 1000), (512, 64, 10), (2000, 128, 50), (3072, 32, 2), (4000, 32, 100)):
+            yield ("embedding_backward", "torch", t, (rows, cols), 51, 1.0, {"words": words})
+        for rows, cols in ((1, 100), (1, 512), (1, 1000), (1, 70000), (5, 3000), (30, 65536), (3, 200000), (300, 300)):
+            yield ("grad_norm", "torch", t, (rows, cols), 61, 1.0, {})
+        for op in ("adamw_fused", "adamw_foreach"):
+            for steps in (1, 2, 3, 10):
+                yield (op, "torch", t, (5, 1000), 71, 1.0, {"steps": steps})
+            yield (op, "torch", t, (5, 1000), 72, 1.0, {"steps": 5, "lr": 3e-4, "decay": 0.1})
+    for t in ("fp16", "bf16"):
+        for part in "qkv":
+            for causal in (0, 1):
+                for n, d in ((16, 64), (64, 64), (100, 64), (128, 64), (200, 64), (300, 64), (128, 128), (200, 128), (100, 32), (300, 96)):
+                    yield (f"attention_backward_{part}", "flash2", t, (1, 2, 2, n, n, d), 81, 1.0, {"causal": causal})
+                yield (f"attention_backward_{part}", "flash2", t, (1, 1, 1, 600, 600, 64), 82, 2.0, {"causal": causal})
+                yield (f"attention_backward_{part}", "flash2", t, (1, 4, 2, 150, 150, 64), 83, 1.0, {"causal": causal})
+            yield (f"attention_backward_{part}", "flash2", t, (1, 2, 2, 100, 260, 64), 84, 1.0, {})
 
 
 def cases_of_rows():
@@ -211,6 +319,7 @@ def mark():
 
 def recorded_kernels(calls):
     """Runs each of the calls (inputs are made by the iterator, on the GPU) and tells the kernels of each: one profile over all."""
+    if DEVICE == "cpu": return [(call(), ["-"])[1] for call in calls]  # to try the script
     count = 0
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for call in calls:
@@ -268,12 +377,16 @@ def main():
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--raw")
-    parser.add_argument("--only")
+    parser.add_argument("--only", help="attention, rows or backward (with use_deterministic_algorithms)")
     parser.add_argument("--most", type=int, default=1 << 17, help="codes of a case that go to --raw")
     options = parser.parse_args()
-    cases = list(random_cases(options.random, options.seed)) if options.random else [*cases_of_rows(), *cases_of_attention()]
-    if options.only: cases = [c for c in cases if (c[0] == "attention") == (options.only == "attention")]
-    lines = [f"# gpu {torch.cuda.get_device_name()}", f"# driver {driver()}", f"# torch {torch.__version__}",
+    if options.only == "backward":
+        torch.use_deterministic_algorithms(True)
+        cases = list(cases_of_backward())
+    else:
+        cases = list(random_cases(options.random, options.seed)) if options.random else [*cases_of_rows(), *cases_of_attention()]
+        if options.only: cases = [c for c in cases if (c[0] == "attention") == (options.only == "attention")]
+    lines = [f"# gpu {torch.cuda.get_device_name() if DEVICE != 'cpu' else 'cpu'}", f"# driver {driver() if DEVICE != 'cpu' else '-'}", f"# torch {torch.__version__}",
              f"# date {datetime.date.today()}", "# command " + " ".join(["record_operations.py", *sys.argv[2:]]),
              "operation\tvariant\ttype\tshape\tseed\tscale\targuments\tkernels\toutputs\thash"]
     raw = {}
@@ -286,7 +399,7 @@ def main():
             if options.raw:
                 raw[f"{len(lines)}"] = codes[:options.most].cpu().numpy().astype(np.uint32 if type_name == "fp32" else np.uint16)
     open(options.out, "w").write("\n".join(lines) + "\n")
-    if options.raw: np.savez(options.raw, **raw)
+    if options.raw: np.savez_compressed(options.raw, **raw)
     print(f"{len(lines) - 6} recordings of {len(cases)} cases")
 
 
