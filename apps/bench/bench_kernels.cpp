@@ -130,10 +130,10 @@ std::vector<BenchKernel> library_kernels(const BenchInput& input) {
   list.histogram();
   using narrow::Special;
   constexpr std::pair<const char*, Special> functions[] = {
-      {"ex2", Special::sfu_ex2},     {"lg2", Special::sfu_lg2},    {"rcp", Special::sfu_rcp},
-      {"rsqrt", Special::sfu_rsqrt}, {"sqrt", Special::sfu_sqrt},  {"sin", Special::sfu_sin},
-      {"expf", Special::cuda_expf},  {"logf", Special::cuda_logf}, {"tanhf", Special::cuda_tanhf},
-      {"erff", Special::cuda_erff}};
+      {"ex2", Special::sfu_ex2},     {"lg2", Special::sfu_lg2},     {"rcp", Special::sfu_rcp},
+      {"rsqrt", Special::sfu_rsqrt}, {"sqrt", Special::sfu_sqrt},   {"sin", Special::sfu_sin},
+      {"tanh", Special::sfu_tanh},   {"expf", Special::cuda_expf},  {"logf", Special::cuda_logf},
+      {"erff", Special::cuda_erff},  {"tanhf", Special::cuda_tanhf}};
   for (const auto& [name, function] : functions) list.special(name, function);
   return kernels;
 }

@@ -1,6 +1,6 @@
 // Functions of a GPU: what NVIDIA's manual promises about their errors, their edges, and a hash of many results. The
 // hashes are those of ptx-math (github bcarlet/ptx-math), whose models were compared with GPUs; it ran on the same
-// inputs.
+// inputs. Those of tanh are a recording's.
 #include "narrow/special/special.hpp"
 
 #include <doctest/doctest.h>
@@ -20,6 +20,7 @@ namespace {
 
 using narrow::sfu_cos;
 using narrow::sfu_sin;
+using narrow::sfu_tanh;
 
 constexpr std::uint32_t nan_word = 0x7FFFFFFF;
 std::uint32_t word(float x) { return std::bit_cast<std::uint32_t>(x); }
@@ -86,6 +87,7 @@ TEST_CASE("special: errors are within what the PTX manual promises") {
   CHECK(worst(1.0f, 4.0f, relative(root, [](double x) { return std::sqrt(x); })) < std::exp2(-22.9));
   CHECK(worst(-3.14159f, 3.14159f, absolute(sfu_sin, [](double x) { return std::sin(x); })) < std::exp2(-20.5));
   CHECK(worst(-3.14159f, 3.14159f, absolute(sfu_cos, [](double x) { return std::cos(x); })) < std::exp2(-20.5));
+  CHECK(worst(-10.0f, 10.0f, relative(sfu_tanh, [](double x) { return std::tanh(x); })) < std::exp2(-11));
 }
 
 TEST_CASE("special: errors of CUDA's functions are within its manual's") {
@@ -109,11 +111,54 @@ TEST_CASE("special: three million results have the hashes of another implementat
   CHECK(hash_of(sfu_cos) == 0x59381045edfa21a5u);
 }
 
+// Low bits that do not matter in the recording, in each binade from 2^-8 to below 2^3.
+constexpr int tanh_ignored[] = {6, 6, 6, 5, 5, 4, 4, 4, 3, 2, 3};
+
+TEST_CASE("special: tanh has every result that was recorded on an H200") {
+  // The hashes are of the recording, by a script without a model: the results of tanh.approx.f32 at every word of 2^-8
+  // to below 8 whose ignored bits are zero; and at the words of hash_of, with x below 2^-8, one of x's sign from 8 on.
+  std::uint64_t sum = 0, count = 0;
+  for (std::uint32_t field = 119; field < 130; ++field)
+    for (std::uint32_t w = field << 23; w < (field + 1) << 23; w += 1u << tanh_ignored[field - 119], ++count)
+      sum += test::mix(std::uint64_t{word(sfu_tanh(std::bit_cast<float>(w)))} << 32 | w);
+  CHECK(count == 51u << 17);
+  CHECK(sum == 0xbd941b898a8027dcu);
+  CHECK(hash_of(sfu_tanh) == 0x27ee1870afc124d6u);
+}
+
+TEST_CASE("special: tanh is odd and blind to the lowest bits") {
+  std::size_t even = 0, seen = 0;
+  for (std::uint32_t i = 0; i < 300'000; ++i) {
+    const auto r = static_cast<std::uint32_t>(test::mix(i));
+    const std::uint32_t field = 100 + r % 40, w = field << 23 | (r >> 9 & 0x7FFFFFu);
+    const std::uint32_t result = word(sfu_tanh(std::bit_cast<float>(w)));
+    even += word(sfu_tanh(std::bit_cast<float>(w | 0x80000000u))) != (result | 0x80000000u) ? 1 : 0;
+    const int ignored = field < 119 ? 0 : field > 129 ? 23 : tanh_ignored[field - 119];
+    seen += word(sfu_tanh(std::bit_cast<float>(w ^ (r & ((1u << ignored) - 1))))) != result ? 1 : 0;
+  }
+  CHECK(even == 0);
+  CHECK(seen == 0);
+}
+
+TEST_CASE("special: tanh between its rows and at its ends") {
+  // Words of x and of the result, as recorded; the largest float is not in the recording.
+  constexpr std::uint32_t recorded[][2] = {
+      {0x3B7FFFFF, 0x3B7FFFFF}, {0x3B800000, 0x3B800000}, {0x3BFFFFFF, 0x3BFFFEC0}, {0x3C000000, 0x3BFFFF00},
+      {0x3D800000, 0x3D7FAAC0}, {0x3E800000, 0x3E7ACBC0}, {0x3EFFFFFF, 0x3EEC9ABF}, {0x3F000000, 0x3EEC9A50},
+      {0x3F800000, 0x3F42F848}, {0x40000000, 0x3F76CAA0}, {0x40800000, 0x3F7FD430}, {0x40FFFFFF, 0x3F7FFFFC},
+      {0x41000000, 0x3F800000}, {0x7F7FFFFF, 0x3F800000}, {0x7F800000, 0x3F800000}, {0x00800000, 0x00800000}};
+  for (const auto& [x, y] : recorded) {
+    CAPTURE(x);
+    CHECK(word(sfu_tanh(std::bit_cast<float>(x))) == y);
+    CHECK(word(sfu_tanh(std::bit_cast<float>(x | 0x80000000u))) == (y | 0x80000000u));
+  }
+}
+
 TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
   constexpr float inf = test::infinity, tiny = 0x1p-140f;
-  for (const Function f :
-       {ex2, lg2, rcp, rsqrt, root, ex2_ftz, rcp_ftz, Function(sfu_sin), Function(sfu_cos), Function(narrow::cuda_expf),
-        Function(narrow::cuda_logf), Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
+  for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, rcp_ftz, Function(sfu_sin), Function(sfu_cos),
+                           Function(sfu_tanh), Function(narrow::cuda_expf), Function(narrow::cuda_logf),
+                           Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
     for (const std::uint32_t nan : {0x7F800001u, 0x7FC00000u, 0xFFC12345u})
       CHECK(word(f(std::bit_cast<float>(nan))) == nan_word);
   CHECK(word(lg2(-1)) == nan_word);
@@ -148,6 +193,9 @@ TEST_CASE("special: zeros, infinities, NaN and subnormal numbers") {
   CHECK(word(sfu_sin(-0.0f)) == 0x80000000u);
   CHECK(word(sfu_sin(-tiny)) == 0x80000000u);
   CHECK(sfu_cos(0) == 1);
+  CHECK(word(sfu_tanh(-0.0f)) == 0x80000000u);
+  CHECK(word(sfu_tanh(-tiny)) == word(-tiny));
+  CHECK(sfu_tanh(-inf) == -1);
   CHECK(narrow::cuda_expf(inf) == inf);
   CHECK(word(narrow::cuda_expf(-inf)) == 0);
   CHECK(narrow::cuda_expf(0) == 1);
@@ -173,6 +221,7 @@ constexpr ArrayFunction array_functions[] = {
     {narrow::Special::sfu_sqrt, narrow::sfu_sqrt},
     {narrow::Special::sfu_sin, [](float x, bool) { return sfu_sin(x); }},
     {narrow::Special::sfu_cos, [](float x, bool) { return sfu_cos(x); }},
+    {narrow::Special::sfu_tanh, [](float x, bool) { return sfu_tanh(x); }},
     {narrow::Special::cuda_expf, [](float x, bool) { return narrow::cuda_expf(x); }},
     {narrow::Special::cuda_logf, [](float x, bool) { return narrow::cuda_logf(x); }},
     {narrow::Special::cuda_tanhf, [](float x, bool) { return narrow::cuda_tanhf(x); }},
@@ -252,9 +301,9 @@ TEST_CASE("special: arrays that do not fit are refused") {
 
 TEST_CASE("special: no function notices the caller's rounding mode or flush to zero") {
   test::check_environments("special", [](test::Digest& digest) {
-    for (const Function f :
-         {ex2, lg2, rcp, rsqrt, root, ex2_ftz, Function(sfu_sin), Function(sfu_cos), Function(narrow::cuda_expf),
-          Function(narrow::cuda_logf), Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
+    for (const Function f : {ex2, lg2, rcp, rsqrt, root, ex2_ftz, Function(sfu_sin), Function(sfu_cos),
+                             Function(sfu_tanh), Function(narrow::cuda_expf), Function(narrow::cuda_logf),
+                             Function(narrow::cuda_tanhf), Function(narrow::cuda_erff)})
       for (std::uint32_t i = 0; i < 20'000; ++i)
         digest.add(f(std::bit_cast<float>(static_cast<std::uint32_t>(test::mix(i)))));
     for (const ArrayFunction& a : array_functions) {

@@ -41,6 +41,7 @@ NARROW_UNIT(Sqrt, "sqrt.approx.f32", sfu_sqrt(x, false, t))
 NARROW_UNIT(SqrtFtz, "sqrt.approx.ftz.f32", sfu_sqrt(x, true, t))
 NARROW_UNIT(Sin, "sin.approx.f32", sfu_sin(x, t))
 NARROW_UNIT(Cos, "cos.approx.f32", sfu_cos(x, t))
+NARROW_UNIT(Tanh, "tanh.approx.f32", sfu_tanh(x, t))
 NARROW_LIBRARY(Expf, expf, cuda_expf(x, t, DeviceFma{}))
 NARROW_LIBRARY(Logf, logf, cuda_logf(x, DeviceFma{}))
 NARROW_LIBRARY(Tanhf, tanhf, cuda_tanhf(x, t, DeviceFma{}))
@@ -60,7 +61,9 @@ struct OnEveryFloat {
 // The coefficients in memory of the device.
 class DeviceTables {
  public:
-  SfuTables tables() const { return {ex2_.get(), lg2_.get(), rcp_.get(), rsqrt_.get(), sqrt_.get(), sin_.get()}; }
+  SfuTables tables() const {
+    return {ex2_.get(), lg2_.get(), rcp_.get(), rsqrt_.get(), sqrt_.get(), sin_.get(), tanh_.get()};
+  }
 
  private:
   template <std::size_t N>
@@ -70,7 +73,8 @@ class DeviceTables {
     return device;
   }
   DeviceArray<Coefficients> ex2_ = copy(ex2_rows), lg2_ = copy(lg2_rows), rcp_ = copy(rcp_rows),
-                            rsqrt_ = copy(rsqrt_rows), sqrt_ = copy(sqrt_rows), sin_ = copy(sin_rows);
+                            rsqrt_ = copy(rsqrt_rows), sqrt_ = copy(sqrt_rows), sin_ = copy(sin_rows),
+                            tanh_ = copy(tanh_rows);
 };
 
 }  // namespace
@@ -95,6 +99,7 @@ void check_special(const GpuCheckOptions& options, const GpuReport& report) {
   all_floats.template operator()<SqrtFtz>("sqrt.approx.ftz");
   all_floats.template operator()<Sin>("sin.approx");
   all_floats.template operator()<Cos>("cos.approx");
+  all_floats.template operator()<Tanh>("tanh.approx");
   all_floats.template operator()<Expf>("expf");
   all_floats.template operator()<Logf>("logf");
   all_floats.template operator()<Tanhf>("tanhf");

@@ -13,7 +13,7 @@
 
 namespace narrow::detail {
 
-inline constexpr SfuTables attention_tables{ex2_rows, lg2_rows, rcp_rows, rsqrt_rows, sqrt_rows, sin_rows};
+inline constexpr SfuTables attention_tables{ex2_rows, lg2_rows, rcp_rows, rsqrt_rows, sqrt_rows, sin_rows, tanh_rows};
 
 struct FusedHost {
   float operator()(float a, float b, float c) const { return std::fma(a, b, c); }
@@ -34,6 +34,12 @@ inline const DotModel& attention_model(const Format& type, int products) {
 
 inline double attention_scale(const AttentionRequest& r) {
   return r.scale.value_or(1 / std::sqrt(static_cast<double>(r.dim)));
+}
+
+// FlashAttention-2 has kernels for these dimensions; others are padded with zeros.
+inline std::size_t flash_dim(std::size_t dim) {
+  constexpr std::size_t dims[] = {32, 64, 96, 128, 192, 256};
+  return *std::lower_bound(std::begin(dims), std::end(dims), dim);
 }
 
 // Where one head of one batch lies.
@@ -57,6 +63,10 @@ inline std::size_t keys_seen(const AttentionRequest& r, std::size_t query) {
 // The rows of the table, one file each. kernel: which of the variant's kernels runs, empty where none does.
 std::string flash_attention_kernel(const AttentionRequest& request);
 void run_flash_attention(const AttentionRequest& request, std::span<std::uint16_t> o);
+// lse: for each query the logarithm of the sum of exponentials of its scores, what the backward pass needs; or empty.
+void run_flash_forward(const AttentionRequest& request, std::span<std::uint16_t> o, std::span<float> lse);
+std::string flash_backward_kernel(const AttentionRequest& request);
+void run_flash_backward(const AttentionRequest& request, std::span<const std::uint16_t> d_o, AttentionGradients& d);
 std::string efficient_attention_kernel(const AttentionRequest& request);
 void run_efficient_attention(const AttentionRequest& request, std::span<std::uint16_t> o);
 std::string cudnn_attention_kernel(const AttentionRequest& request);

@@ -11,6 +11,7 @@ namespace narrow::detail {
 
 struct SfuTables {
   const Coefficients *ex2, *lg2, *rcp, *rsqrt, *sqrt, *sin;
+  const Coefficients* tanh;
 };
 
 // An argument taken apart. A subnormal one is normalised, and its exponent is its own.
@@ -179,6 +180,26 @@ constexpr float sfu_cos(float x, const SfuTables& tables) noexcept {
   if (SfuArgument(x, false).is_nan || SfuArgument(x, false).is_inf) return gpu_nan;
   const std::uint32_t word = reduce_angle(x), quadrant = word >> 23 & 3;
   return sine_of((quadrant & 1) == 0 ? ~word : word, ((quadrant + 1) & 2) != 0, tables);
+}
+
+// Turing and later. The form was found by measuring: it gives every result recorded on an H200. From 2^-8 on the upper
+// bits of the fraction choose a row of the binade, the next 17 are xl, and those below do not matter. One of the sum is
+// the argument's power of two, 1/2 at most.
+constexpr float sfu_tanh(float x, const SfuTables& tables) noexcept {
+  constexpr int first = -8, end = 3;  // binades with rows
+  constexpr std::uint8_t index_bits[end - first] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
+  constexpr std::uint8_t first_row[end - first] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43};
+  constexpr Interpolator polynomial{6, 33, 18, 56, true, false, 0};
+  const SfuArgument p(x, false);
+  if (p.is_nan) return gpu_nan;
+  if (p.exponent < first) return x;
+  if (p.exponent >= end) return p.negative ? -1.0f : 1.0f;
+  const int binade = p.exponent - first;
+  const std::uint32_t fraction = p.fraction >> (6 - index_bits[binade]);
+  std::uint64_t sum = polynomial(tables.tanh, (static_cast<std::uint32_t>(first_row[binade]) << 17) + fraction);
+  const bool is_one = sum >> polynomial.weight != 0;
+  if (!is_one) sum <<= 1;
+  return float_of(p.negative, std::min(p.exponent, -1) + (is_one ? 127 : 126), polynomial.fraction_of(sum));
 }
 
 }  // namespace narrow::detail

@@ -15,8 +15,8 @@ namespace narrow {
 
 namespace {
 
-constexpr detail::SfuTables sfu_tables{detail::ex2_rows,   detail::lg2_rows,  detail::rcp_rows,
-                                       detail::rsqrt_rows, detail::sqrt_rows, detail::sin_rows};
+constexpr detail::SfuTables sfu_tables{detail::ex2_rows,  detail::lg2_rows, detail::rcp_rows, detail::rsqrt_rows,
+                                       detail::sqrt_rows, detail::sin_rows, detail::tanh_rows};
 struct Fused {
   float operator()(float a, float b, float c) const { return std::fma(a, b, c); }
 };
@@ -37,6 +37,7 @@ float sfu_rsqrt(float x, bool ftz) { return guarded(detail::sfu_rsqrt, x, ftz, s
 float sfu_sqrt(float x, bool ftz) { return guarded(detail::sfu_sqrt, x, ftz, sfu_tables); }
 float sfu_sin(float x) { return guarded(detail::sfu_sin, x, sfu_tables); }
 float sfu_cos(float x) { return guarded(detail::sfu_cos, x, sfu_tables); }
+float sfu_tanh(float x) { return guarded(detail::sfu_tanh, x, sfu_tables); }
 
 float cuda_expf(float x) { return guarded(detail::cuda_expf<Fused>, x, sfu_tables, Fused{}); }
 float cuda_logf(float x) { return guarded(detail::cuda_logf<Fused>, x, Fused{}); }
@@ -71,6 +72,7 @@ void special_part(Special f, const float* x, std::size_t count, float* out, bool
     case Special::sfu_sqrt: return run(k.sqrt, [&](float v) { return detail::sfu_sqrt(v, ftz, sfu_tables); });
     case Special::sfu_sin: return run(nullptr, [&](float v) { return detail::sfu_sin(v, sfu_tables); });
     case Special::sfu_cos: return run(nullptr, [&](float v) { return detail::sfu_cos(v, sfu_tables); });
+    case Special::sfu_tanh: return run(nullptr, [&](float v) { return detail::sfu_tanh(v, sfu_tables); });
     case Special::cuda_expf: return run(k.exp, [&](float v) { return detail::cuda_expf(v, sfu_tables, fma); });
     case Special::cuda_logf: return run(k.log, [&](float v) { return detail::cuda_logf(v, fma); });
     case Special::cuda_tanhf: return run(k.tanh, [&](float v) { return detail::cuda_tanhf(v, sfu_tables, fma); });

@@ -11,7 +11,8 @@
 
 namespace narrow {
 
-// ftz: subnormal arguments and results are zeros of their sign, as in ex2.approx.ftz. sin and cos have no such form.
+// ftz: subnormal arguments and results are zeros of their sign, as in ex2.approx.ftz. sin, cos and tanh have no such
+// form.
 float sfu_ex2(float x, bool ftz = false);  // 2^x
 float sfu_lg2(float x, bool ftz = false);
 float sfu_rcp(float x, bool ftz = false);
@@ -19,6 +20,7 @@ float sfu_rsqrt(float x, bool ftz = false);
 float sfu_sqrt(float x, bool ftz = false);
 float sfu_sin(float x);  // Volta and later
 float sfu_cos(float x);
+float sfu_tanh(float x);  // Turing and later
 
 // expf, logf, tanhf, erff of CUDA 13.0 without -use_fast_math.
 float cuda_expf(float x);
@@ -36,6 +38,7 @@ enum class Special : std::uint8_t {
   sfu_sqrt,
   sfu_sin,
   sfu_cos,
+  sfu_tanh,
   cuda_expf,
   cuda_logf,
   cuda_tanhf,
