@@ -229,6 +229,34 @@ def cases_of_backward():
                 yield (f"attention_backward_{part}", "flash2", t, (1, 1, 1, 600, 600, 64), 82, 2.0, {"causal": causal})
                 yield (f"attention_backward_{part}", "flash2", t, (1, 4, 2, 150, 150, 64), 83, 1.0, {"causal": causal})
             yield (f"attention_backward_{part}", "flash2", t, (1, 2, 2, 100, 260, 64), 84, 1.0, {})
+            for d in (40, 72, 192, 256): yield (f"attention_backward_{part}", "flash2", t, (1, 2, 2, 130, 130, d), 85, 1.0, {"causal": int(d != 72)})
+            yield (f"attention_backward_{part}", "flash2", t, (1, 66, 66, 384, 384, 64), 86, 1.0, {"causal": 1})  # several tiles share a buffer of dq
+            yield (f"attention_backward_{part}", "flash2", t, (1, 8, 1, 100, 100, 64), 87, 1.0, {"causal": 1})
+            yield (f"attention_backward_{part}", "flash2", t, (1, 8, 2, 1, 300, 64), 88, 1.0, {})
+
+
+def random_backward_cases(count, seed):
+    draw = random.Random(seed)
+
+    def length(low, high):
+        n = round(math.exp(draw.uniform(math.log(low), math.log(high))))
+        return max(low, n - n % draw.choice((1, 1, 4, 8, 64))) if n > 64 else n
+    for i in range(count):
+        t, s, op = draw.choice(list(TYPES)), draw.randrange(10**6, 10**9), draw.choice(list(BACKWARD))
+        scale = draw.choice((0.1, 1.0, 3.0))
+        if op.startswith("attention"):
+            h, n, d = draw.choice((1, 2, 4, 8)), length(16, 700), draw.choice((64, 64, 128, 96, 40))
+            g = draw.choice([g for g in (1, 2, 4, 8) if h % g == 0])
+            causal = draw.randrange(2)
+            yield (op, "flash2", draw.choice(("fp16", "bf16")), (draw.choice((1, 2)), h, g, n, n if causal else length(16, 700), d), s, scale, {"causal": causal})
+        elif op == "embedding_backward": yield (op, "torch", t, (length(1, 6000), length(8, 300)), s, 1.0, {"words": length(2, 3000)})
+        elif op == "grad_norm": yield (op, "torch", t, (length(1, 120), length(10, 200000)), s, 1.0, {})
+        elif op.startswith("adamw"): yield (op, "torch", t, (length(1, 9), length(10, 3000)), s, 1.0, {"steps": draw.randrange(1, 30), "lr": draw.choice((1e-4, 1e-3, 3e-2)), "decay": draw.choice((0.0, 0.01, 0.1))})
+        elif op == "sum_rows": yield (op, "torch", t, (length(2, 100000), length(1, 2000)), s, scale, {})
+        elif op.endswith(("_w", "_b")): yield (op, "torch", t, (length(1, 10000), length(8, 2000)), s, scale, {"w": 1, "b": 1} if op.startswith("layer") else {"w": 1})
+        elif "norm" in op: yield (op, "torch", t, (length(1, 50), length(8, 20000)), s, scale, draw.choice(({}, {"w": 1})))
+        elif op == "cross_entropy_backward": yield (op, "torch", t, (length(1, 3000), length(2, 5000)), s, scale, draw.choice(({}, {"ignored": 5})))
+        else: yield (op, "torch", t, (length(1, 50), length(1, 60000 if "softmax" in op else 3000)), s, scale, {})
 
 
 def cases_of_rows():
@@ -382,7 +410,7 @@ def main():
     options = parser.parse_args()
     if options.only == "backward":
         torch.use_deterministic_algorithms(True)
-        cases = list(cases_of_backward())
+        cases = list(random_backward_cases(options.random, options.seed) if options.random else cases_of_backward())
     else:
         cases = list(random_cases(options.random, options.seed)) if options.random else [*cases_of_rows(), *cases_of_attention()]
         if options.only: cases = [c for c in cases if (c[0] == "attention") == (options.only == "attention")]

@@ -1,4 +1,5 @@
-// Whole operations and attention as an H200 returned them: inputs from seeds, results held against the recorded hash.
+// Whole operations, their backward passes, optimisers and attention as an H200 returned them: inputs from seeds,
+// results held against the recorded hash.
 #include <map>
 #include <set>
 
@@ -31,14 +32,15 @@ struct RecordedOperation {
     const std::vector<std::size_t> s = sizes();
     double n = 1;
     for (const std::size_t size : s) n *= static_cast<double>(size);
+    if (operation.starts_with("adamw")) return n * 60 * arguments.at("steps");
     if (operation != "attention") return n * 60;
     return n / static_cast<double>(s[2]) * (variant == "math" ? 3 : 1.5);
   }
 };
 
-std::vector<RecordedOperation> recorded_operations() {
+std::vector<RecordedOperation> recorded_operations(const char* file) {
   std::vector<RecordedOperation> out;
-  for (const auto& row : test::golden_table("operations.tsv").rows) {
+  for (const auto& row : test::golden_table(file).rows) {
     REQUIRE(row.size() == 10);
     RecordedOperation r{row[0],
                         row[1],
@@ -67,6 +69,24 @@ std::vector<float> values_of(std::size_t count, std::uint64_t seed, int matrix, 
   return out;
 }
 
+std::vector<float> weights_of(std::size_t count, std::uint64_t seed, const narrow::Format& type) {
+  std::vector<float> out(count);
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = narrow::round_to(narrow::product_value(seed, 1, i) * 0.25f + 1.0f, type);
+  return out;
+}
+
+// A number below `below` for each row; every `ignored`-th row has none.
+std::vector<std::int64_t> targets_of(const RecordedOperation& r, std::size_t below) {
+  const std::size_t ignored = r.has("ignored") ? static_cast<std::size_t>(r.arguments.at("ignored")) : 0;
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < r.sizes()[0]; ++i) {
+    const auto target = static_cast<std::int64_t>((narrow::random_bits((r.seed + 2000) * 2, i) >> 1) % below);
+    out.push_back(ignored != 0 && i % ignored == ignored - 1 ? -100 : target);
+  }
+  return out;
+}
+
 std::vector<std::uint32_t> replay_of_rows(const RecordedOperation& r) {
   const std::vector<std::size_t> s = r.sizes();
   narrow::OperationRequest request{.type = narrow::find_format(r.type).value(), .rows = s.at(0), .cols = s.at(1)};
@@ -76,18 +96,82 @@ std::vector<std::uint32_t> replay_of_rows(const RecordedOperation& r) {
     for (std::uint32_t code = 0; code < 65536; ++code)
       x.push_back(static_cast<float>(narrow::decode(code, request.type)));
   else x = values_of(s[0] * s[1], r.seed, 0, r.scale, request.type);
-  if (r.has("w"))
-    for (std::size_t i = 0; i < s[1]; ++i)
-      w.push_back(narrow::round_to(narrow::product_value(r.seed, 1, i) * 0.25f + 1.0f, request.type));
+  if (r.has("w")) w = weights_of(s[1], r.seed, request.type);
   if (r.has("b")) b = values_of(s[1], r.seed + 1000, 0, 1, request.type);
   if (r.has("eps")) request.eps = r.arguments.at("eps");
-  if (r.operation == "cross_entropy")
-    for (std::size_t i = 0; i < s[0]; ++i) {
-      const std::size_t ignored = r.has("ignored") ? static_cast<std::size_t>(r.arguments.at("ignored")) : 0;
-      const auto column = static_cast<std::int64_t>((narrow::random_bits((r.seed + 2000) * 2, i) >> 1) % s[1]);
-      target.push_back(ignored != 0 && i % ignored == ignored - 1 ? -100 : column);
-    }
+  if (r.operation == "cross_entropy") target = targets_of(r, s[1]);
   request.x = x, request.w = w, request.b = b, request.target = target;
+  return narrow::run_operation(r.operation, r.variant, request);
+}
+
+std::vector<std::uint32_t> codes_of(std::span<const float> values, const narrow::Format& type) {
+  std::vector<std::uint32_t> out;
+  for (const float x : values) out.push_back(static_cast<std::uint32_t>(narrow::encode(x, type)));
+  return out;
+}
+
+// The tensors of an optimiser: as many as rows, of cols elements and fewer. `first`: the seed of the first one.
+std::vector<std::vector<float>> tensors_of(const RecordedOperation& r, std::uint64_t first, float scale,
+                                           const narrow::Format& type) {
+  const std::size_t rows = r.sizes()[0], cols = r.sizes()[1];
+  std::vector<std::vector<float>> out;
+  for (std::size_t i = 0; i < rows; ++i)
+    out.push_back(values_of(std::max<std::size_t>(1, cols * (i + 1) / rows), first + i, 0, scale, type));
+  return out;
+}
+
+std::vector<std::uint32_t> replay_of_optimiser(const RecordedOperation& r) {
+  const narrow::Format type = narrow::find_format(r.type).value();
+  if (r.operation == "grad_norm") {
+    const auto gradients = tensors_of(r, r.seed + 3000, 1, type);
+    const std::vector<std::span<const float>> spans(gradients.begin(), gradients.end());
+    const float norm = narrow::grad_norm(type, spans);
+    return codes_of(std::span(&norm, 1), type);
+  }
+  narrow::AdamW adamw{.fused = r.operation == "adamw_fused"};
+  if (r.has("lr")) adamw.lr = r.arguments.at("lr");
+  if (r.arguments.contains("decay")) adamw.weight_decay = r.arguments.at("decay");
+  auto parameters = tensors_of(r, r.seed, 1, type), first_moments = parameters, second_moments = parameters;
+  for (auto* moments : {&first_moments, &second_moments})
+    for (auto& tensor : *moments) std::fill(tensor.begin(), tensor.end(), 0.0f);
+  for (std::uint64_t step = 0; step < static_cast<std::uint64_t>(r.arguments.at("steps")); ++step) {
+    const auto gradients = tensors_of(r, r.seed + 3000 + 100 * step, 0.01f, type);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      narrow::adamw_step(adamw, type, step + 1, parameters[i], gradients[i], first_moments[i], second_moments[i]);
+  }
+  std::vector<std::uint32_t> out;
+  for (const auto& tensor : parameters)
+    for (const std::uint32_t code : codes_of(tensor, type)) out.push_back(code);
+  return out;
+}
+
+std::vector<std::uint32_t> replay_of_backward(const RecordedOperation& r) {
+  if (r.operation == "grad_norm" || r.operation.starts_with("adamw")) return replay_of_optimiser(r);
+  const std::size_t rows = r.sizes().at(0), cols = r.sizes().at(1);
+  narrow::OperationRequest request{.type = narrow::find_format(r.type).value(), .rows = rows, .cols = cols};
+  const narrow::Format& type = request.type;
+  const std::string forward = r.operation.substr(0, r.operation.find("_backward"));
+  std::vector<float> x = values_of(rows * cols, r.seed, 0, r.scale, type), w,
+                     g = values_of(rows * cols, r.seed + 3000, 0, 1, type);
+  std::vector<std::int64_t> target;
+  request.x = x, request.g = g;
+  if (forward == "softmax" || forward == "log_softmax") {
+    request.g = {};
+    const std::vector<std::uint32_t> y = narrow::run_operation(forward, "torch", request);
+    for (std::size_t i = 0; i < y.size(); ++i) x[i] = static_cast<float>(narrow::decode(y[i], type));
+    request.g = g;
+  } else if (forward == "cross_entropy") {
+    target = targets_of(r, cols);
+    request.g = {}, request.target = target;
+  } else if (forward == "embedding") {
+    request.words = static_cast<std::size_t>(r.arguments.at("words"));
+    target = targets_of(r, request.words);
+    request.x = {}, request.g = x, request.target = target;
+  } else if (r.operation == "sum_rows") request.g = {};
+  else if (r.operation == "layer_norm_backward_b") request.x = {};
+  if (r.has("w") && (r.operation == "layer_norm_backward" || r.operation == "rms_norm_backward"))
+    w = weights_of(cols, r.seed, type), request.w = w;
+  if (forward == "rms_norm") request.eps = 1e-5;
   return narrow::run_operation(r.operation, r.variant, request);
 }
 
@@ -126,12 +210,14 @@ bool is_refused(const RecordedOperation& r) {
   return (r.variant == "cudnn" && s[3] == 1) || (r.variant == "math" && (s[3] == 1 || s[0] * s[1] == 1));
 }
 
-void replay(double least, double most) {
+// How many kinds of operations there were.
+template <class Replay>
+std::size_t replay(const std::vector<RecordedOperation>& recorded, double least, double most, const Replay& replay_of) {
   std::set<std::string> kinds;
   std::size_t replayed = 0, unmodelled = 0, values = 0;
-  for (const RecordedOperation& r : recorded_operations()) {
+  for (const RecordedOperation& r : recorded) {
     if (r.cost() < least || r.cost() >= most) continue;
-    const std::vector<std::uint32_t> codes = r.operation == "attention" ? replay_of_attention(r) : replay_of_rows(r);
+    const std::vector<std::uint32_t> codes = replay_of(r);
     CAPTURE(r.operation);
     CAPTURE(r.variant);
     CAPTURE(r.type);
@@ -151,7 +237,26 @@ void replay(double least, double most) {
   MESSAGE(replayed << " recordings of " << kinds.size() << " kinds, " << values
                    << " values; not modelled: " << unmodelled);
   CHECK(replayed > 20);
-  if (least == 0) CHECK(kinds.size() == 14);  // ten operations and four kernels of attention
+  return kinds.size();
+}
+
+std::size_t replay_forward(double least, double most) {
+  return replay(recorded_operations("operations.tsv"), least, most, [](const RecordedOperation& r) {
+    return r.operation == "attention" ? replay_of_attention(r) : replay_of_rows(r);
+  });
+}
+
+// Attention's backward passes are in the file as well.
+std::size_t replay_backward(double least, double most) {
+  std::vector<RecordedOperation> recorded = recorded_operations("backward.tsv");
+  std::erase_if(recorded, [](const RecordedOperation& r) { return r.operation.starts_with("attention"); });
+  return replay(recorded, least, most, replay_of_backward);
+}
+
+bool backward_is_recorded() {
+  if (std::filesystem::exists(NARROW_DATA "/golden/backward.tsv")) return true;
+  MESSAGE("data/golden/backward.tsv is not there: nothing to replay");
+  return false;
 }
 
 // What plain ./test.sh has time for: a few seconds in all.
@@ -160,8 +265,18 @@ constexpr double short_replay = 5e6, long_replay = 4e8;
 }  // namespace
 
 TEST_CASE("golden: operations of torch on an H200, short ones") {
-  replay(0, test::scale() < 0.1 ? short_replay / 30 : short_replay);
+  // Ten operations and four kernels of attention.
+  CHECK(replay_forward(0, test::scale() < 0.1 ? short_replay / 30 : short_replay) == 14);
 }
 TEST_CASE("golden: operations of torch on an H200, long ones" * doctest::skip()) {
-  replay(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
+  replay_forward(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
+}
+
+TEST_CASE("golden: backward passes and optimisers of torch on an H200, short ones") {
+  if (!backward_is_recorded()) return;
+  // Thirteen operations, the norm of gradients and AdamW in two ways.
+  CHECK(replay_backward(0, short_replay) == 16);
+}
+TEST_CASE("golden: backward passes and optimisers of torch on an H200, long ones" * doctest::skip()) {
+  if (backward_is_recorded()) replay_backward(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
 }

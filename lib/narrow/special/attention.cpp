@@ -10,7 +10,7 @@ namespace {
 
 constexpr AttentionRow attention_table[] = {
     {"flash2", "FlashAttention-2 as in PyTorch 2.11: the backend FLASH_ATTENTION", detail::flash_attention_kernel,
-     detail::run_flash_attention},
+     detail::run_flash_attention, detail::flash_backward_kernel, detail::run_flash_backward},
     {"cudnn", "cuDNN 9.19's fused attention: what PyTorch 2.11 runs on Hopper unless told otherwise",
      detail::cudnn_attention_kernel, detail::run_cudnn_attention},
     {"efficient", "CUTLASS's fused attention as in PyTorch 2.11: the backend EFFICIENT_ATTENTION",
@@ -59,6 +59,13 @@ const AttentionRow& find_attention(std::string_view variant) {
   throw Error("attention: there is no variant '" + std::string(variant) + "'; there are " + known);
 }
 
+[[noreturn]] void throw_no_kernel(std::string_view variant, const char* what, const AttentionRequest& r) {
+  throw Error("attention: '" + std::string(variant) + "' has no " + what + " for this request: dimension " +
+              std::to_string(r.dim) + ", " + std::to_string(r.queries) + " queries, " + std::to_string(r.keys) +
+              " keys" + (r.causal ? ", causal" : "") + ", " + std::to_string(r.heads) + " heads over " +
+              std::to_string(r.kv_heads));
+}
+
 }  // namespace
 
 std::vector<const AttentionRow*> attention_rows() {
@@ -73,13 +80,28 @@ std::vector<std::uint16_t> run_attention(std::string_view variant, const Attenti
   const DefaultFloats guard;
   std::vector<std::uint16_t> o(request.q.size());
   if (o.empty()) return o;
-  if (row.kernel(request).empty())
-    throw Error("attention: '" + std::string(variant) + "' has no kernel for this request: dimension " +
-                std::to_string(request.dim) + ", " + std::to_string(request.queries) + " queries, " +
-                std::to_string(request.keys) + " keys" + (request.causal ? ", causal" : "") + ", " +
-                std::to_string(request.heads) + " heads over " + std::to_string(request.kv_heads));
+  if (row.kernel(request).empty()) throw_no_kernel(variant, "kernel", request);
   if (request.keys != 0) row.run(request, o);  // without keys all results are zero
   return o;
+}
+
+std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request) {
+  const AttentionRow& row = find_attention(variant);
+  return row.backward_kernel == nullptr ? std::string() : row.backward_kernel(request);
+}
+
+AttentionGradients run_attention_backward(std::string_view variant, const AttentionRequest& request,
+                                          std::span<const std::uint16_t> d_o) {
+  const AttentionRow& row = find_attention(variant);
+  check_attention(request);
+  check_operand("d_o", d_o.size(), request.q.size());
+  const DefaultFloats guard;
+  AttentionGradients d{std::vector<std::uint16_t>(request.q.size()), std::vector<std::uint16_t>(request.k.size()),
+                       std::vector<std::uint16_t>(request.v.size())};
+  if (d.q.empty() || d.k.empty()) return d;  // nothing depends on anything
+  if (attention_backward_kernel(variant, request).empty()) throw_no_kernel(variant, "backward kernel", request);
+  row.run_backward(request, d_o, d);
+  return d;
 }
 
 }  // namespace narrow

@@ -29,17 +29,34 @@ struct AttentionRequest {
   int threads = 0;
 };
 
+// Of q, k and v, in their shapes.
+struct AttentionGradients {
+  std::vector<std::uint16_t> q, k, v;
+};
+
 // A kernel.
 struct AttentionRow {
-  std::string_view variant;  // "flash2"
-  std::string_view what;     // a line about it
+  std::string_view variant;                        // "flash2"
+  std::string_view what;                           // a line about it
   std::string (*kernel)(const AttentionRequest&);  // what runs, with its tiles and splits; empty: it does not apply
   void (*run)(const AttentionRequest&, std::span<std::uint16_t> o);
+  // The same for the backward pass; null where no kernel of it is known.
+  std::string (*backward_kernel)(const AttentionRequest&) = nullptr;
+  void (*run_backward)(const AttentionRequest&, std::span<const std::uint16_t> d_o, AttentionGradients&) = nullptr;
 };
 
 std::vector<const AttentionRow*> attention_rows();  // the likeliest first
 
 // Throws Error: an unknown variant, shapes that do not fit, a type or a dimension that the kernel does not take.
 std::vector<std::uint16_t> run_attention(std::string_view variant, const AttentionRequest& request);
+
+// What runs in the backward pass; empty: the variant's is not known, or it does not apply. Throws as above.
+std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request);
+
+// The gradients of q, k and v where d_o, in the shape of o, is that of o; o is what the variant's own forward pass
+// gives. "flash2": the kernel that runs under torch.use_deterministic_algorithms(True). The usual one adds to dQ in the
+// order in which blocks happen to end: the same as long as there are at most two tiles of keys. Throws as above.
+AttentionGradients run_attention_backward(std::string_view variant, const AttentionRequest& request,
+                                          std::span<const std::uint16_t> d_o);
 
 }  // namespace narrow

@@ -7,8 +7,6 @@ namespace narrow::detail {
 
 namespace {
 
-constexpr std::size_t flash_dims[] = {32, 64, 96, 128, 192, 256};  // kernels exist for these; others are padded
-
 // The smallest number of splits that keeps at least 0.85 of the best share of a GPU's slots busy.
 std::size_t flash_splits(std::size_t tiles, std::size_t slots, std::size_t blocks) {
   if (static_cast<float>(tiles) >= 0.8f * static_cast<float>(slots)) return 1;
@@ -43,7 +41,7 @@ struct FlashPlan {
       r.causal = false;
       r.queries = r.heads / r.kv_heads, r.heads = r.kv_heads;
     }
-    dim = *std::lower_bound(std::begin(flash_dims), std::end(flash_dims), r.dim);
+    dim = flash_dim(r.dim);
     const std::size_t split_cols = dim <= 64 ? 256 : dim <= 128 ? 128 : 64;
     splits = flash_splits(r.batch * r.heads * attention_ceil(r.queries, 64),
                           static_cast<std::size_t>(r.multiprocessors) * 2, attention_ceil(r.keys, split_cols));
@@ -94,10 +92,11 @@ class FlashTile {
   }
   AttentionTile& tile() { return tile_; }
 
-  // The logarithm of the sum of exponentials of a row.
+  // The logarithm of the sum of exponentials of a row. Where there is none, a split weighs nothing and a whole row has
+  // no weights in the backward pass.
   float lse(std::size_t i) const {
-    const float sum = state_[i].sum();
-    return sum == 0 || sum != sum ? -attention_inf : std::fma(state_[i].max, plan_.scale, attention_fast_log(sum));
+    const float sum = state_[i].sum(), none = plan_.splits > 1 ? -attention_inf : attention_inf;
+    return sum == 0 || sum != sum ? none : std::fma(state_[i].max, plan_.scale, attention_fast_log(sum));
   }
 
  private:
@@ -151,19 +150,21 @@ class FlashCombine {
     lanes_ = std::min(128 / block_rows, padded);
   }
 
-  void row(std::size_t row, std::span<float> sum, std::span<std::uint16_t> o) const {
+  // Gives the logarithm of the sum of exponentials over all splits.
+  float row(std::size_t row, std::span<float> sum, std::span<std::uint16_t> o) const {
     float weights[128];
-    weigh(row, weights);
+    const float lse = weigh(row, weights);
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (std::size_t split = 0; split < plan_.splits; ++split) {
       const float* part = parts_.o.data() + (split * all_rows_ + row) * plan_.r.dim;
       for (std::size_t j = 0; j < plan_.r.dim; ++j) sum[j] = std::fma(weights[split], part[j], sum[j]);
     }
     encode_array(std::span<const float>(sum), plan_.r.type, cast_, o, 0, 1);
+    return lse;
   }
 
  private:
-  void weigh(std::size_t row, float* weights) const {
+  float weigh(std::size_t row, float* weights) const {
     const auto lse = [&](std::size_t split) { return parts_.lse[split * all_rows_ + row]; };
     float max = -attention_inf;
     for (std::size_t split = 0; split < plan_.splits; ++split) max = std::max(max, lse(split));
@@ -175,6 +176,7 @@ class FlashCombine {
     const float sum = sums[0];
     const float total = sum == 0 || sum != sum ? attention_inf : cuda_logf(sum, FusedHost{}) + max;
     for (std::size_t split = 0; split < plan_.splits; ++split) weights[split] = attention_exp(lse(split) - total);
+    return total;
   }
 
   const FlashPlan& plan_;
@@ -183,15 +185,17 @@ class FlashCombine {
   const Cast cast_;
 };
 
-void run_flash_whole(const FlashPlan& plan, std::span<std::uint16_t> o) {
-  for_attention_tiles(plan.r, plan.rows, [&](const AttentionHead& head, std::size_t first, std::size_t) {
+void run_flash_whole(const FlashPlan& plan, std::span<std::uint16_t> o, std::span<float> lse) {
+  for_attention_tiles(plan.r, plan.rows, [&](const AttentionHead& head, std::size_t first, std::size_t rows) {
     FlashTile tile(plan);
     tile.run(head, first, 0);
     tile.tile().store_o(o.subspan(head.o + first * plan.r.dim));
+    if (lse.empty()) return;
+    for (std::size_t i = 0; i < rows; ++i) lse[head.o / plan.r.dim + first + i] = tile.lse(i);
   });
 }
 
-void run_flash_split(const FlashPlan& plan, std::span<std::uint16_t> o) {
+void run_flash_split(const FlashPlan& plan, std::span<std::uint16_t> o, std::span<float> lse) {
   const std::size_t dim = plan.r.dim, all_rows = plan.heads() * plan.r.queries;
   FlashParts parts{std::vector<float>(plan.splits * all_rows * dim),
                    std::vector<float>(plan.splits * all_rows, -attention_inf)};
@@ -210,7 +214,10 @@ void run_flash_split(const FlashPlan& plan, std::span<std::uint16_t> o) {
   const FlashCombine combine(plan, parts);
   parallel_parts(all_rows, 64, plan.r.threads, [&](std::size_t begin, std::size_t end) {
     std::vector<float> sum(dim);
-    for (std::size_t row = begin; row < end; ++row) combine.row(row, sum, o.subspan(row * dim, dim));
+    for (std::size_t row = begin; row < end; ++row) {
+      const float total = combine.row(row, sum, o.subspan(row * dim, dim));
+      if (!lse.empty()) lse[row] = total;
+    }
   });
 }
 
@@ -228,9 +235,11 @@ std::string flash_attention_kernel(const AttentionRequest& r) {
   return "flash_fwd_splitkv_kernel" + tile + ", " + std::to_string(plan.splits) + " splits";
 }
 
-void run_flash_attention(const AttentionRequest& r, std::span<std::uint16_t> o) {
+void run_flash_forward(const AttentionRequest& r, std::span<std::uint16_t> o, std::span<float> lse) {
   const FlashPlan plan(r);
-  plan.splits == 1 ? run_flash_whole(plan, o) : run_flash_split(plan, o);
+  plan.splits == 1 ? run_flash_whole(plan, o, lse) : run_flash_split(plan, o, lse);
 }
+
+void run_flash_attention(const AttentionRequest& r, std::span<std::uint16_t> o) { run_flash_forward(r, o, {}); }
 
 }  // namespace narrow::detail

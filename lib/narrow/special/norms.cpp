@@ -120,14 +120,27 @@ std::string norm_kernel(const OperationRequest& request) {
                                           : "RowwiseMomentsCUDAKernel, LayerNormForwardCUDAKernel";
 }
 
+RowStatistics layer_norm_statistics(const OperationRequest& request, std::span<const float> row) {
+  const Moments all = norm_is_vectorised(request.cols) ? vectorised_moments(row) : rowwise_moments(row);
+  return {all.mean, narrow::sfu_rsqrt(all.squares + eps_of(request, layer_norm_eps))};
+}
+
+RowStatistics rms_norm_statistics(const OperationRequest& request, std::span<const float> row) {
+  float mean_square = 0;
+  if (norm_is_vectorised(request.cols)) mean_square = vectorised_mean_square(row);
+  else {
+    const Moments all = rowwise_moments(row);  // the variance, and the mean added to it again
+    mean_square = std::fma(all.mean, all.mean, all.squares);
+  }
+  return {0, narrow::sfu_rsqrt(mean_square + eps_of(request, rms_norm_eps))};
+}
+
 void run_layer_norm(const OperationRequest& request, OperationCodes codes) {
-  const float eps = eps_of(request, layer_norm_eps);
   const bool vectorised = norm_is_vectorised(request.cols);
   run_norm_rows(request, [&](std::span<const float> row, std::size_t first) {
-    const Moments all = vectorised ? vectorised_moments(row) : rowwise_moments(row);
-    const float rstd = narrow::sfu_rsqrt(all.squares + eps);
+    const auto [mean, rstd] = layer_norm_statistics(request, row);
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const float distance = row[i] - all.mean, scaled = distance * rstd;
+      const float distance = row[i] - mean, scaled = distance * rstd;
       const float y = vectorised ? vectorised_layer_norm(request, i, scaled, rstd, distance)
                                  : std::fma(scaled, weight_of(request, i), bias_of(request, i));
       codes[first + i] = store_code(y, request.type);
@@ -136,16 +149,8 @@ void run_layer_norm(const OperationRequest& request, OperationCodes codes) {
 }
 
 void run_rms_norm(const OperationRequest& request, OperationCodes codes) {
-  const float eps = eps_of(request, rms_norm_eps);
-  const bool vectorised = norm_is_vectorised(request.cols);
   run_norm_rows(request, [&](std::span<const float> row, std::size_t first) {
-    float mean_square = 0;
-    if (vectorised) mean_square = vectorised_mean_square(row);
-    else {
-      const Moments all = rowwise_moments(row);  // the variance, and the mean added to it again
-      mean_square = std::fma(all.mean, all.mean, all.squares);
-    }
-    const float rstd = narrow::sfu_rsqrt(mean_square + eps);
+    const float rstd = rms_norm_statistics(request, row).rstd;
     for (std::size_t i = 0; i < row.size(); ++i)
       codes[first + i] = store_code(row[i] * rstd * weight_of(request, i), request.type);
   });

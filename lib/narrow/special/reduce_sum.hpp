@@ -1,4 +1,4 @@
-// In which order PyTorch's reduce_kernel adds the rows of a matrix in FP32.
+// In which order PyTorch's reduce_kernel adds the rows of a matrix in FP32, or its columns.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,17 @@ std::string describe(const SumPlan& plan);
 
 // The sum of each row of x, whose first element is aligned to 16 bytes.
 void sum_rows(const SumPlan& plan, std::span<const float> x, std::span<float> sums, int threads);
+
+// The square root of the sum of squares, as linalg_vector_norm adds them; of two numbers or more.
+float norm_of(std::span<const float> x);
+
+// Columns: a thread adds `vector` of them next to each other. `threads` of a block add a column (1, or `height` where
+// rows are split), in each of `blocks` blocks.
+struct ColumnPlan {
+  std::size_t rows, cols, vector, width, height, threads, blocks;
+};
+ColumnPlan plan_sum_columns(std::size_t rows, std::size_t cols);
+void sum_columns(const ColumnPlan& plan, std::span<const float> x, std::span<float> sums, int threads);
 
 // A mean is the sum times this, not a division.
 inline float mean_factor(std::size_t rows, std::size_t cols) noexcept {

@@ -10,38 +10,14 @@
 
 namespace narrow::detail {
 
-namespace {
-
-constexpr std::size_t softmax_block = 1024;
-
-// visit(thread, i) for all elements in ascending order, which is the order of each thread as well.
-template <class Visit>
-void deal_to_threads(const SoftmaxPlan& plan, std::size_t cols, std::size_t first_element, const Visit& visit) {
-  std::size_t i = 0;
-  if (plan.kernel == SoftmaxKernel::plain) {
-    // Up to 1024 elements, one for a thread, lead to an aligned address.
-    if (const std::size_t shift = first_element % plan.vector; shift != 0)
-      for (; i < std::min(cols, softmax_block - shift); ++i) visit(i + shift, i);
-  }
-  if (plan.kernel == SoftmaxKernel::plain || plan.kernel == SoftmaxKernel::shared_memory) {
-    // Vectors in turn; the plain kernel only as long as all threads have one.
-    const std::size_t left = cols - i, chunk = plan.vector * softmax_block, start = i;
-    const std::size_t vectors = plan.kernel == SoftmaxKernel::plain ? left - left % chunk : left;
-    for (; i < start + vectors; ++i) visit((i - start) / plan.vector % softmax_block, i);
-  }
-  for (std::size_t start = i; i < cols; ++i) visit((i - start) % plan.threads, i);
-}
-
-}  // namespace
-
 SoftmaxPlan plan_softmax(std::size_t cols, const Format& type) {
   constexpr std::size_t longest_of_warp = 2048, most_registers = 9, shared_bytes = 49152 - 32 * sizeof(float);
   const std::size_t bytes = element_bytes(type), vector = 16 / bytes;
   if (cols <= longest_of_warp)
     return {SoftmaxKernel::warp, std::min<std::size_t>(std::bit_ceil(std::max<std::size_t>(cols, 1)), 32), vector};
-  if (cols <= most_registers * softmax_block) return {SoftmaxKernel::registers, softmax_block, vector};
+  if (cols <= most_registers * most_softmax_threads) return {SoftmaxKernel::registers, most_softmax_threads, vector};
   const bool fits = cols < shared_bytes / bytes && cols % vector == 0;
-  return {fits ? SoftmaxKernel::shared_memory : SoftmaxKernel::plain, softmax_block, vector};
+  return {fits ? SoftmaxKernel::shared_memory : SoftmaxKernel::plain, most_softmax_threads, vector};
 }
 
 SoftmaxRow add_exponentials(const SoftmaxPlan& plan, std::span<const float> row, std::size_t first_element,
@@ -52,7 +28,7 @@ SoftmaxRow add_exponentials(const SoftmaxPlan& plan, std::span<const float> row,
   float max = row.empty() ? 0 : row[0];
   for (const float x : row) max = max < x ? x : max;
 
-  std::array<float, softmax_block> sums;
+  std::array<float, most_softmax_threads> sums;
   std::fill_n(sums.begin(), plan.threads, 0.0f);
   deal_to_threads(plan, row.size(), first_element, [&](std::size_t thread, std::size_t i) {
     exponentials[i] = narrow::cuda_expf(row[i] - max);

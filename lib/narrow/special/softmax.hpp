@@ -1,6 +1,7 @@
-// The four kernels of PyTorch's softmax along rows: which thread of a block adds which exponential.
+// The kernels of PyTorch's softmax along rows and of its backward pass: which thread of a block adds which element.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "narrow/special/operation.hpp"
@@ -11,13 +12,32 @@ enum class SoftmaxKernel { warp, registers, shared_memory, plain };
 
 struct SoftmaxPlan {
   SoftmaxKernel kernel;
-  std::size_t threads;  // that add a row: a warp or fewer, or 1024
+  std::size_t threads;  // that add a row: a warp or fewer, or a block
   std::size_t vector;   // elements in 16 bytes
 };
 SoftmaxPlan plan_softmax(std::size_t cols, const Format& type);
+constexpr std::size_t most_softmax_threads = 1024;
 
-// The maximum of a row and the sum of its exponentials, which are left in `exponentials`. first_element: where the row
-// starts, in elements from an aligned address.
+// visit(thread, i) for all elements in ascending order, which is the order of each thread as well. first_element: where
+// the row starts, in elements from an aligned address.
+template <class Visit>
+void deal_to_threads(const SoftmaxPlan& plan, std::size_t cols, std::size_t first_element, const Visit& visit) {
+  std::size_t i = 0;
+  if (plan.kernel == SoftmaxKernel::plain) {
+    // As many elements as there are threads, one for each, lead to an aligned address.
+    if (const std::size_t shift = first_element % plan.vector; shift != 0)
+      for (; i < std::min(cols, plan.threads - shift); ++i) visit(i + shift, i);
+  }
+  if (plan.kernel == SoftmaxKernel::plain || plan.kernel == SoftmaxKernel::shared_memory) {
+    // Vectors in turn; the plain kernel only as long as all threads have one.
+    const std::size_t left = cols - i, chunk = plan.vector * plan.threads, start = i;
+    const std::size_t vectors = plan.kernel == SoftmaxKernel::plain ? left - left % chunk : left;
+    for (; i < start + vectors; ++i) visit((i - start) / plan.vector % plan.threads, i);
+  }
+  for (std::size_t start = i; i < cols; ++i) visit((i - start) % plan.threads, i);
+}
+
+// The maximum of a row and the sum of its exponentials, which are left in `exponentials`.
 struct SoftmaxRow {
   float max, sum;
 };
