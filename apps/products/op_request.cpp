@@ -45,6 +45,22 @@ const Takes& taken_by(std::string_view name) {
       {"cross_entropy", {"--x", "--target"}, {}},
       {"linear", {"--x", "--w"}, {"--b", "--model"}},
       {"attention", {"--q", "--k", "--v"}, {"--scale", "--causal"}},
+      {"softmax_backward", {"--x", "--g"}, {}},
+      {"log_softmax_backward", {"--x", "--g"}, {}},
+      {"layer_norm_backward", {"--x", "--g"}, {"--w", "--eps"}},
+      {"layer_norm_backward_w", {"--x", "--g"}, {"--eps"}},
+      {"layer_norm_backward_b", {"--g"}, {}},
+      {"rms_norm_backward", {"--x", "--g"}, {"--w", "--eps"}},
+      {"rms_norm_backward_w", {"--x", "--g"}, {"--eps"}},
+      {"gelu_backward", {"--x", "--g"}, {}},
+      {"gelu_tanh_backward", {"--x", "--g"}, {}},
+      {"silu_backward", {"--x", "--g"}, {}},
+      {"cross_entropy_backward", {"--x", "--target"}, {"--g"}},
+      {"sum_rows", {"--x"}, {}},
+      {"embedding_backward", {"--g", "--target", "--words"}, {}},
+      {"attention_backward_q", {"--q", "--k", "--v", "--g"}, {"--scale", "--causal"}},
+      {"attention_backward_k", {"--q", "--k", "--v", "--g"}, {"--scale", "--causal"}},
+      {"attention_backward_v", {"--q", "--k", "--v", "--g"}, {"--scale", "--causal"}},
   };
   for (const Takes& takes : all)
     if (takes.name == name) return takes;
@@ -156,7 +172,7 @@ void choose(const OperationFlags& flags, const std::vector<std::string_view>& kn
 OperationFlags prepared(const OperationFlags& flags) {
   check_flags(flags);
   OperationFlags all = flags;
-  for (MatrixFlags* m : {&all.x, &all.w, &all.b, &all.q, &all.k, &all.v})
+  for (MatrixFlags* m : {&all.x, &all.w, &all.b, &all.g, &all.q, &all.k, &all.v})
     if (!m->format) m->format = flags.format, m->format_name = "--x-format";
   return all;
 }
@@ -164,12 +180,29 @@ OperationFlags prepared(const OperationFlags& flags) {
 // The spans of the request point into the vectors.
 struct RowData {
   narrow::OperationRequest request;
-  std::vector<float> x, w, b;
+  std::vector<float> x, w, b, g;
   std::vector<std::int64_t> target;
 };
 
+// Of the result, whose first operand has the shape `first`.
+Shape shape_of_rows(const std::string& name, const Shape& first, const narrow::OperationRequest& r) {
+  if (name == "sum" || name == "mean") return without_last(first);
+  if (name == "cross_entropy") return {};
+  if (name == "embedding_backward") return {r.words, r.cols};
+  if (name == "sum_rows" || name.ends_with("_w") || name.ends_with("_b")) return {r.cols};
+  return first;
+}
+
+std::size_t parse_words(const std::string& text) {
+  const double words = parse_double("--words", text);
+  if (!(words >= 1 && words <= 0x1p31) || words != std::floor(words))
+    throw Error("--words: " + narrow::quote(text) + " is no number of words; the rows of the table, for example 50257");
+  return static_cast<std::size_t>(words);
+}
+
 LoadedOperation load_rows(const OperationFlags& flags) {
-  const Tensor x = load_operand(flags.x);
+  const bool has_x = flags.x.file.has_value();  // gradients that do not ask for it have g alone
+  const Tensor x = load_operand(has_x ? flags.x : flags.g);
   const auto data = std::make_shared<RowData>();
   narrow::OperationRequest& r = data->request;
   r.type = x.type.format, r.cols = cols_of(x), r.rows = count_of(x) / r.cols;
@@ -182,21 +215,30 @@ LoadedOperation load_rows(const OperationFlags& flags) {
     data->w = values_of(w, "--w");
   }
   if (flags.b.file) data->b = values_of(load_beside(flags.b, x, "x"), "--b");
+  if (has_x && flags.g.file) {
+    const Tensor g = load_beside(flags.g, x, "x");
+    const bool one = flags.name == "cross_entropy_backward";  // the gradient of the loss
+    if (one ? g.elements() != 1 : g.shape != x.shape)
+      throw Error("--g: " + narrow::quote(*flags.g.file) + " has the shape " + shape_text(g.shape) +
+                  (one ? "; the loss has one gradient" : " and x " + shape_text(x.shape) + ": they are the same"));
+    data->g = values_of(g, "--g");
+  }
+  if (flags.words) r.words = parse_words(*flags.words);
   if (flags.target.file) data->target = load_target(flags.target, x.shape);
   for (const auto& [flag, values] : {std::pair{"--w", &data->w}, std::pair{"--b", &data->b}})
     if (!values->empty() && values->size() != r.cols)
       throw Error(std::string(flag) + ": it has " + std::to_string(values->size()) + " numbers and a row of x " +
                   std::to_string(r.cols));
+  const std::size_t classes = flags.words ? r.words : r.cols;
   for (const std::int64_t t : data->target)
-    if (t != r.ignore_index && (t < 0 || static_cast<std::uint64_t>(t) >= r.cols))
-      throw Error("--target: " + std::to_string(t) + " is no column of x, which has " + std::to_string(r.cols) +
-                  "; rows that do not count have -100");
-  data->x = values_of(x, "--x");
-  r.x = data->x, r.w = data->w, r.b = data->b, r.target = data->target;
+    if ((flags.words || t != r.ignore_index) && (t < 0 || static_cast<std::uint64_t>(t) >= classes))
+      throw Error("--target: " + std::to_string(t) +
+                  (flags.words ? " is no word of " : " is no column of x, which has ") + std::to_string(classes) +
+                  (flags.words ? "" : "; rows that do not count have -100"));
+  (has_x ? data->x : data->g) = values_of(x, has_x ? "--x" : "--g");
+  r.x = data->x, r.w = data->w, r.b = data->b, r.g = data->g, r.target = data->target;
 
-  LoadedOperation operation{flags.name, r.type, x.shape, {}};
-  if (flags.name == "sum" || flags.name == "mean") operation.shape = without_last(x.shape);
-  if (flags.name == "cross_entropy") operation.shape = {};
+  LoadedOperation operation{flags.name, r.type, shape_of_rows(flags.name, x.shape, r), {}};
   std::vector<std::string_view> known;
   for (const narrow::OperationRow* row : narrow::operation_rows(flags.name)) {
     known.push_back(row->variant);
@@ -213,7 +255,7 @@ LoadedOperation load_rows(const OperationFlags& flags) {
 
 struct AttentionData {
   narrow::AttentionRequest request;
-  std::vector<std::uint16_t> q, k, v;
+  std::vector<std::uint16_t> q, k, v, g;
 };
 
 // Batch, heads, length, dimension: ones stand in front.
@@ -248,10 +290,30 @@ LoadedOperation load_attention(const OperationFlags& flags) {
 
   LoadedOperation operation{flags.name, r.type, q.shape, {}};
   std::vector<std::string_view> known;
+  const bool backward = flags.g.file.has_value();
+  const char which = flags.name.back();
+  if (backward) {
+    const Tensor g = load_beside(flags.g, q, "q");
+    if (g.shape != q.shape)
+      throw Error("--g: " + narrow::quote(*flags.g.file) + " has the shape " + shape_text(g.shape) + " and q " +
+                  shape_text(q.shape) + ": the gradient of the result has that of q");
+    read(g, "--g", data->g);
+    if (which != 'q') operation.shape = k.shape;
+  }
   for (const narrow::AttentionRow* row : narrow::attention_rows()) {
+    if (backward && row->run_backward == nullptr) continue;
     known.push_back(row->variant);
-    const std::string kernel = row->kernel(r);
+    const std::string kernel = row->kernel(r).empty() ? "" : backward ? row->backward_kernel(r) : row->kernel(r);
     if (kernel.empty()) continue;
+    if (backward) {
+      operation.variants.push_back(
+          {std::string(row->variant), kernel, std::string(row->what), true, [data, row, which] {
+             const narrow::AttentionGradients d = narrow::run_attention_backward(row->variant, data->request, data->g);
+             const auto& one = which == 'q' ? d.q : which == 'k' ? d.k : d.v;
+             return std::vector<std::uint32_t>(one.begin(), one.end());
+           }});
+      continue;
+    }
     operation.variants.push_back(
         {std::string(row->variant), kernel, std::string(row->what), row->variant != "double", [data, row] {
            const auto o = narrow::run_attention(row->variant, data->request);
@@ -319,7 +381,11 @@ void OperationFlags::declare(Arguments& arguments, bool beside_products) {
       "x: FILE or FILE:TENSOR (.npy, .npz, .safetensors) of F16, BF16 or F32; the last dimension is the row");
   arguments.option("--w", w.file, "FILE", "the weight of a norm, or w [out, in] of linear");
   if (!beside_products) arguments.option("--b", b.file, "FILE", "the bias of layer_norm or linear");
-  arguments.option("--target", target.file, "FILE", "cross_entropy: a column for each row of x, -100 for none");
+  arguments.option("--g", g.file, "FILE", "backward: the gradient of the result, of x's type");
+  arguments.option(
+      "--target", target.file, "FILE",
+      "cross_entropy: a column for each row of x, -100 for none; embedding_backward: a word for each row of g");
+  arguments.option("--words", words, "N", "embedding_backward: rows of the table");
   arguments.option("--q", q.file, "FILE",
                    "attention: Q [batch, heads, length, dimension], ones may be left out in front");
   arguments.option("--k", k.file, "FILE", "attention: K, the heads may be fewer");
@@ -338,11 +404,12 @@ void OperationFlags::declare(Arguments& arguments, bool beside_products) {
 
 std::vector<const char*> OperationFlags::given() const {
   std::vector<const char*> flags;
-  for (const MatrixFlags* m : {&x, &w, &target, &q, &k, &v})
+  for (const MatrixFlags* m : {&x, &w, &g, &target, &q, &k, &v})
     if (m->file) flags.push_back(m->name);
   if (causal) flags.push_back("--causal");
   if (eps) flags.push_back("--eps");
   if (scale) flags.push_back("--scale");
+  if (words) flags.push_back("--words");
   if (variant) flags.push_back("--variant");
   if (format) flags.push_back("--x-format");
   return flags;
@@ -402,7 +469,7 @@ LinearOperands load_linear(const OperationFlags& given) {
 
 LoadedOperation load_operation(const OperationFlags& flags) {
   const OperationFlags all = of_operation::prepared(flags);
-  if (flags.name == "attention") return of_operation::load_attention(all);
+  if (flags.name.starts_with("attention")) return of_operation::load_attention(all);
   if (flags.name == "linear") return of_operation::load_product_of(all);
   return of_operation::load_rows(all);
 }
@@ -415,6 +482,10 @@ std::vector<OperationLine> operation_lines(const std::string& name) {
   lines.push_back({"linear", "PLAN", "x w^T + b as narrow gemm computes it; the plan is its --plan (default chain)"});
   for (const narrow::AttentionRow* row : narrow::attention_rows())
     lines.push_back({"attention", std::string(row->variant), std::string(row->what)});
+  for (const char* part : {"attention_backward_q", "attention_backward_k", "attention_backward_v"})
+    for (const narrow::AttentionRow* row : narrow::attention_rows())
+      if (row->run_backward != nullptr)
+        lines.push_back({part, std::string(row->variant), "its deterministic backward pass"});
   if (!name.empty()) std::erase_if(lines, [&](const OperationLine& line) { return line.operation != name; });
   return lines;
 }

@@ -14,9 +14,9 @@ namespace app {
 
 struct OperationFlags {
   std::string name;  // "softmax"
-  std::optional<std::string> variant, model, eps, scale, threads;
+  std::optional<std::string> variant, model, eps, scale, threads, words;
   std::optional<std::string> format;  // --x-format: what integers in the operands are codes of
-  MatrixFlags x{"--x"}, w{"--w"}, b{"--b"}, target{"--target"}, q{"--q"}, k{"--k"}, v{"--v"};
+  MatrixFlags x{"--x"}, w{"--w"}, b{"--b"}, g{"--g"}, target{"--target"}, q{"--q"}, k{"--k"}, v{"--v"};
   bool causal = false;
 
   // What `narrow validate` has for products already is left to it: --b, --model, --threads.
@@ -26,7 +26,10 @@ struct OperationFlags {
 };
 
 constexpr const char* operation_names =
-    "softmax, log_softmax, layer_norm, rms_norm, gelu, gelu_tanh, silu, sum, mean, cross_entropy, linear, attention";
+    "softmax, log_softmax, layer_norm, rms_norm, gelu, gelu_tanh, silu, sum, mean, cross_entropy, linear, attention; "
+    "sum_rows, embedding_backward, and the others with _backward behind (the gradient of x; _backward_w and "
+    "_backward_b "
+    "that of a weight and a bias, attention_backward_q, _k and _v those of Q, K and V)";
 
 // A way to compute it that takes these operands.
 struct OperationVariant {

@@ -351,10 +351,68 @@ TEST_CASE("apps: op takes codes in integers and a weight of rms_norm in another 
         narrow_json({"op", "silu", "--x", c, "--threads", "3"}));
 }
 
+TEST_CASE("apps: op computes gradients from the operands that each asks for") {
+  const Folder folder;
+  const auto f4 = [&](const char* name, const char* shape, const std::vector<float>& values) {
+    return folder.write(name, test::npy_of("<f4", shape, test::raw(values)));
+  };
+  const std::string x = f4("x.npy", "(2, 2)", {1, 2, 3, 4}), g = f4("g.npy", "(2, 2)", {1, 10, 100, 1000}),
+                    one = f4("one.npy", "(1,)", {2}), w = f4("w.npy", "(2,)", {1, 1});
+  const std::string target =
+      folder.write("t.npy", test::npy_of("<i8", "(2,)", test::raw(std::vector<std::int64_t>{2, 0})));
+  CHECK(narrow_json({"op", "sum_rows", "--x", g})["first_values"] == Json::parse("[101.0, 1010.0]"));
+  CHECK(narrow_json({"op", "layer_norm_backward_b", "--g", g})["shape"] == Json::parse("[2]"));
+  const Json table = narrow_json({"op", "embedding_backward", "--g", g, "--target", target, "--words", "4"});
+  CHECK(table["shape"] == Json::parse("[4, 2]"));
+  CHECK(table["first_values"] == Json::parse("[100.0, 1000.0, 0.0, 0.0, 1.0, 10.0, 0.0, 0.0]"));
+  // The gradient of a softmax is y (g - sum of y g): that of equal gradients is 0, that of a shift is not there.
+  const std::string y = f4("y.npy", "(1, 2)", {0.5, 0.5}), same = f4("s.npy", "(1, 2)", {3, 3});
+  CHECK(narrow_json({"op", "softmax_backward", "--x", y, "--g", same})["first_values"] == Json::parse("[0.0, 0.0]"));
+  const Json loss = narrow_json(
+      {"op", "cross_entropy_backward", "--x", x, "--target",
+       folder.write("u.npy", test::npy_of("<i8", "(2,)", test::raw(std::vector<std::int64_t>{1, 0}))), "--g", one});
+  CHECK(loss["shape"] == Json::parse("[2, 2]"));
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& why) {
+    const test::Ran ran = test::run(arguments);
+    CHECK(ran.status == 2);
+    CHECK_MESSAGE(contains(ran.err, why), ran.err);
+  };
+  refused({"op", "gelu_backward", "--x", x}, "--g is missing");
+  refused({"op", "gelu", "--x", x, "--g", g}, "takes no --g");
+  refused({"op", "gelu_backward", "--x", x, "--g", w}, "they are the same");
+  refused({"op", "cross_entropy_backward", "--x", x, "--target", target, "--g", g}, "the loss has one gradient");
+  refused({"op", "embedding_backward", "--g", g, "--target", target}, "--words is missing");
+  refused({"op", "embedding_backward", "--g", g, "--target", target, "--words", "2"}, "2 is no word of 2");
+  refused({"op", "embedding_backward", "--g", g, "--target", target, "--words", "0.5"}, "no number of words");
+}
+
+TEST_CASE("apps: op and validate --op name the backward pass of attention") {
+  const Folder folder;
+  const std::string file = folder.write("qkv.safetensors", test::random_file({{"q", "BF16", 64, 64, "bf16"_fmt},
+                                                                              {"k", "BF16", 64, 64, "bf16"_fmt},
+                                                                              {"v", "BF16", 64, 64, "bf16"_fmt},
+                                                                              {"g", "BF16", 64, 64, "bf16"_fmt}}));
+  std::vector<std::string> operands;
+  for (const char* name : {"q", "k", "v", "g"})
+    operands.insert(operands.end(), {std::string("--") + name, file + ":" + name});
+  for (const std::string part : {"q", "k", "v"}) {
+    const std::string out = folder / ("d" + part + ".safetensors");
+    std::vector<std::string> op{"op", "attention_backward_" + part, "-o", out},
+        validate{"validate", "--op", op[1], "--d", out};
+    op.insert(op.end(), operands.begin(), operands.end()),
+        validate.insert(validate.end(), operands.begin(), operands.end());
+    CHECK(narrow_json(op)["variant"] == "flash2");
+    CHECK(narrow_json(validate)["exact"] == true);
+  }
+}
+
 TEST_CASE("apps: op lists what there is") {
   const Json list = narrow_json({"op"});
   CHECK(list == narrow_json({"op", "--list"}));
-  CHECK(list.size() == operation_rows().size() + attention_rows().size() + 1);
+  const std::vector<const AttentionRow*> attentions = attention_rows();
+  const auto backward = static_cast<std::size_t>(std::count_if(
+      attentions.begin(), attentions.end(), [](const AttentionRow* row) { return row->run_backward != nullptr; }));
+  CHECK(list.size() == operation_rows().size() + attentions.size() + 3 * backward + 1);
   for (const OperationRow* row : operation_rows()) CHECK(contains(test::run({"op"}).out, std::string(row->what)));
   CHECK(narrow_json({"op", "sum", "--list"}).size() == 3);
   const std::string x = test::run({"op", "--help"}).out;

@@ -14,17 +14,19 @@ from ._products import _asked, _Request, _word
 from ._records import Record, Records
 
 
-def _request(x, w, b, target, q, k, v, eps, scale, variant, model, x_format) -> _Request:
+def _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format) -> _Request:
     request = _Request()
-    for name, operand in {"x": x, "w": w, "b": b, "q": q, "k": k, "v": v}.items():
+    for name, operand in {"x": x, "w": w, "b": b, "g": g, "q": q, "k": k, "v": v}.items():
         request.add(name, operand, x_format)
     if target is not None:
-        g = given(target)
-        if g.format:
-            raise ValueError(f"target: integers are needed, a column for each row of x, and it holds {g.format}")
-        request.operands.append(("<target>", dense(g.array), g.type))
+        t = given(target)
+        if t.format:
+            raise ValueError(f"target: integers are needed, a column for each row of x, and it holds {t.format}")
+        request.operands.append(("<target>", dense(t.array), t.type))
         request.words["target"] = "<target>"
-    request.numbers(eps=eps, scale=scale)
+    if x is None and q is None and g is not None:  # gradients that ask for nothing else
+        request.library = given(g).library
+    request.numbers(eps=eps, scale=scale, words=words)
     for name, word in {"variant": variant, "model": model}.items():
         request.options(**{name: None if word is None else _word(word, name)})
     return request
@@ -38,17 +40,19 @@ def _answer(call: Any, name: str, request: _Request, causal: bool) -> Any:
 
 
 def op(name: str, x=None, w=None, b=None, target=None, eps=None, scale=None, variant=None, q=None, k=None, v=None, causal=False,
-       model=None, *, x_format=None):  # fmt: skip
+       model=None, *, g=None, words=None, x_format=None):  # fmt: skip
     """An operation with the bits of the kernel that runs it on a GPU; an array of x's (or q's) library and dtype.
 
     name: softmax, log_softmax, layer_norm (w, b, eps), rms_norm (w, eps), gelu, gelu_tanh, silu, sum, mean, cross_entropy
-    (target), linear (w, b, model), attention (q, k, v, scale, causal). The last dimension of x is the row. variant: a row of
-    `narrow op --list`, for linear a plan of matmul(); default: what torch runs on an H200. x_format: what integers are codes of.
+    (target), linear (w, b, model), attention (q, k, v, scale, causal); sum_rows, embedding_backward (g, target, words), and the
+    backward passes of the others (g, the gradient of the result), as `narrow op` lists them. The last dimension of x is the row.
+    variant: a row of `narrow op --list`, for linear a plan of matmul(); default: what torch runs on an H200. x_format: what
+    integers are codes of.
 
     >>> narrow.op("softmax", np.float32([[0, 1, 2]]))
     array([[0.09003057, 0.24472848, 0.6652409 ]], dtype=float32)
     """
-    request = _request(x, w, b, target, q, k, v, eps, scale, variant, model, x_format)
+    request = _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format)
     codes, format, shape = _answer(_narrow.operate, name, request, causal)
     library = "numpy" if request.library in ("scalar", "numpy scalar") else request.library
     codes = codes.reshape(shape)
@@ -86,7 +90,7 @@ class OperationValidation:
 
 
 def validate_op(name: str, d, x=None, w=None, b=None, target=None, eps=None, scale=None, variant=None, q=None, k=None, v=None,
-                causal=False, model=None, *, x_format=None, out_format=None, gpu=None) -> OperationValidation:  # fmt: skip
+                causal=False, model=None, *, g=None, words=None, x_format=None, out_format=None, gpu=None) -> OperationValidation:  # fmt: skip
     """Which variant of an operation turns these operands into this d, bit for bit; else the nearest, and how far it is.
 
     Arguments as in op(). variant: only this one is tried. out_format: what d holds, where its dtype does not say. linear is a
@@ -98,9 +102,36 @@ def validate_op(name: str, d, x=None, w=None, b=None, target=None, eps=None, sca
     """
     if d is None:
         raise TypeError("d: the result is missing")
-    request = _request(x, w, b, target, q, k, v, eps, scale, variant, model, x_format)
+    request = _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format)
     if name == "linear" and gpu is None and (there := on_device(d)) is not None and _narrow.knows_gpu(there.gpu):
         gpu = there.gpu
     request.options(gpu=gpu)
     request.add("d", d, out_format)
     return OperationValidation(*_answer(_narrow.validate_operation, name, request, causal))
+
+
+# For narrow.torch alone, which has tensors of torch in its hands.
+
+
+def attention_backward(q: Any, k: Any, v: Any, g: Any, *, causal: bool, scale: float | None, variant: str) -> tuple[Any, Any, Any]:
+    """Gradients of q, k and v [batch, heads, length, dimension] of FP16 or BF16 in C order, where g is that of the result."""
+    arrays = [given(t) for t in (q, k, v, g)]
+    sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3]]
+    codes = _narrow.attention_backward(variant, arrays[0].format, sizes, *(dense(a.array) for a in arrays), causal, scale)
+    return tuple(wrap(c.reshape(t.shape), a.library, DTYPE_OF[a.format]) for c, t, a in zip(codes, (q, k, v), arrays))  # type: ignore[return-value]
+
+
+def adamw_step(p: Any, g: Any, m: Any, v: Any, *, step: int, fused: bool, lr: float, beta1: float, beta2: float, eps: float,
+               weight_decay: float) -> None:  # fmt: skip
+    """A step of AdamW on tensors of torch, in place."""
+    wide = [t.detach().float().contiguous().clone() for t in (p, g, m, v)]
+    arrays = [t.numpy().reshape(-1) for t in wide]
+    _narrow.adamw_step(given(p.detach()).format, fused, step, [lr, beta1, beta2, eps, weight_decay], *arrays)
+    for t, w in ((p, wide[0]), (m, wide[2]), (v, wide[3])):
+        t.detach().copy_(w)
+
+
+def grad_norm(tensors: list[Any]) -> Any:
+    """torch.nn.utils.get_total_norm of tensors of torch."""
+    norm = _narrow.grad_norm(given(tensors[0]).format, [t.float().contiguous().numpy().reshape(-1) for t in tensors])
+    return tensors[0].new_tensor(norm).reshape(())
