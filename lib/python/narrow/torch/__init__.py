@@ -8,9 +8,10 @@ from ._emulate import Emulation, emulate, recipes
 from ._nonfinite import FirstNonfinite, first_nonfinite
 from ._predict import Account, predict
 from ._trace import Trace, trace
+from ._training import TrainingPrediction, predicting
 from ._watch import Watch, watch
 
 __all__ = [
-    "Account", "BatchInvariance", "Comparison", "Emulation", "FirstNonfinite", "Trace", "Watch", "batch_invariance", "compare",
-    "emulate", "first_nonfinite", "predict", "recipes", "trace", "watch",
+    "Account", "BatchInvariance", "Comparison", "Emulation", "FirstNonfinite", "Trace", "TrainingPrediction", "Watch", "batch_invariance",
+    "compare", "emulate", "first_nonfinite", "predict", "predicting", "recipes", "trace", "watch",
 ]  # fmt: skip

@@ -61,6 +61,9 @@ class Prediction:
         self.rows: Counter[tuple[str, str]] = Counter()
         self.functions = Functions(self)
 
+    def told(self) -> Account:
+        return Account(Record(operation=name, count=n, how=how) for (name, how), n in self.rows.items())
+
     def count(self, operation: str, how: str) -> None:
         self.rows[operation, how] += 1
 
@@ -477,6 +480,8 @@ def _is_whole(tensors: list[Any]) -> bool:
 class Operations(TorchDispatchMode):
     """Sees what is left of a forward when torch has taken it apart."""
 
+    table = ATEN
+
     def __init__(self, prediction: Prediction) -> None:
         super().__init__()
         self.prediction = prediction
@@ -495,8 +500,8 @@ class Operations(TorchDispatchMode):
             return func(*args, **kwargs)
         if any("out" == key for key in kwargs):
             return p.resist(name, "with out=", func, args, kwargs)
-        if name in ATEN:
-            result = p.attempt(name, ATEN[name], func, args, kwargs)
+        if name in self.table:
+            result = p.attempt(name, self.table[name], func, args, kwargs)
             if result is not NotImplemented:
                 with p.quietly():
                     return args[0].copy_(result) if in_place and result is not args[0] else result
@@ -639,7 +644,7 @@ def predict(module: torch.nn.Module, *inputs: Any, plans: Any = None, attention:
     p = Prediction(module, plans, attention, feed, allow_other)
     with torch.no_grad(), _fed(p, module), _followed(p), _without_autocast(), Operations(p), p.functions:
         output = module(*inputs, **kwargs)
-    rows = Account(Record(operation=name, count=n, how=how) for (name, how), n in p.rows.items())
+    rows = p.told()
     if account:
         return output, rows
     if rows.left:
