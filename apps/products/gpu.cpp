@@ -13,6 +13,7 @@
 #include "narrow/tensor/file_text.hpp"
 #include "narrow/tensor/find_data.hpp"
 #include "narrow/text/quote.hpp"
+#include "narrow/text/split.hpp"
 #include "narrow/text/text.hpp"
 
 namespace app {
@@ -48,17 +49,69 @@ void check_plan(const GpuRequest& request) {
     if (error != std::errc{} || end != word.data() + word.size() || size < 1 || size > 1 << 20)
       throw narrow::Error("gpu plan: " + narrow::quote(word) + " is no size from 1 to 2^20");
   }
-  (void)narrow::find_product_type(request.type.value_or("f16"));
+  if (!request.torch) (void)narrow::find_product_type(request.type.value_or("f16"));
+}
+
+// --torch matmul, linear, linear+bias, bmm or bmm:8, and @cublaslt behind it where torch prefers that.
+void read_torch(GpuRequest& request) {
+  const std::vector<std::string_view> sides = narrow::parts_of(*request.torch, "@");
+  if (sides.size() == 2) request.library = sides[1];
+  if (sides.size() > 2)
+    throw narrow::Error("--torch: " + narrow::quote(*request.torch) + " names more than one library");
+  const std::vector<std::string_view> words = narrow::parts_of(sides.front(), ":");
+  request.function = words.front();
+  const std::string_view batch = words.size() == 2 ? words[1] : "1";
+  const auto [end, error] = std::from_chars(batch.data(), batch.data() + batch.size(), request.batch);
+  if (words.size() > 2 || error != std::errc{} || end != batch.data() + batch.size() || request.batch < 1 ||
+      request.batch > 1 << 20)
+    throw narrow::Error("--torch: " + narrow::quote(*request.torch) + " is no call; bmm:8 is a batch of 8");
+  blame("--torch", [&] {
+    (void)narrow::torch_product(request.function, request.type.value_or("f16"), {1, 1, 1}, request.batch,
+                                request.library);
+  });
 }
 
 // The recorded products: of the file that was named, else the project's own.
 void read_table(GpuRequest& request) {
-  const std::string path = request.learned ? *request.learned : narrow::require_data("golden/products.tsv");
-  const std::string text = blame("--learned", [&] { return narrow::read_text(path); });
+  const std::string path =
+      request.learned ? *request.learned
+      : request.table ? *request.table
+                      : narrow::require_data(request.torch ? "golden/torch-products.tsv" : "golden/products.tsv");
+  const std::string text = blame(request.table ? "--check" : "--learned", [&] { return narrow::read_text(path); });
   blame(path, [&] {
     request.recorded_with = narrow::read_product_origin(text);
-    request.recorded = narrow::read_recorded_products(text);
+    if (request.torch || request.table) request.torch_products = narrow::read_torch_products(text);
+    else request.recorded = narrow::read_recorded_products(text);
   });
+}
+
+// The plan that was seen for that call through that library.
+int torch_plan_from_table(const GpuRequest& request) {
+  const narrow::CublasVersion used = blame("--cublas", [&] { return narrow::parse_cublas_version(*request.cublas); });
+  const std::string type = request.type.value_or("f16"), warning = narrow::version_warning(request.recorded_with, used);
+  Json rows = Json::array();
+  std::string text;
+  for (const narrow::RecordedTorchProduct& r : request.torch_products) {
+    if (r.type != type || r.function != request.function || r.library != request.library || r.batch != request.batch ||
+        r.model.empty() || std::to_string(r.shape.m) != request.words[1] ||
+        std::to_string(r.shape.n) != request.words[2] || std::to_string(r.shape.k) != request.words[3])
+      continue;
+    Json row = Json::object();
+    row["type"] = type, row["torch"] = *request.torch, row["m"] = r.shape.m, row["n"] = r.shape.n;
+    row["k"] = r.shape.k, row["library"] = r.library, row["predicted_model"] = r.model;
+    row["predicted_plan"] = r.plan, row["recorded"] = true;
+    add_origin(row, request.recorded_with, used, warning);
+    rows.push_back(row);
+    text += "through " + r.library + ": " + r.model + ", plan " + r.plan + "\n";
+  }
+  if (rows.empty())
+    throw narrow::Error("gpu plan: no " + *request.torch + " of " + type + " of this shape was recorded (" +
+                        request.recorded_with.text() + "); without --cublas a GPU is asked");
+  if (request.json) print(json_text(rows));
+  else
+    print("recorded with " + request.recorded_with.text() + "\n" + text +
+          (warning.empty() ? "" : "warning: " + warning + "\n"));
+  return 0;
 }
 
 // --cublas: what was recorded for this shape, without asking a GPU. It holds for the pair that the table names.
@@ -139,8 +192,17 @@ int run(GpuRequest& request) {
     throw narrow::Error("gpu " + job + ": --list goes with check: narrow gpu check --list");
   if (request.list) return list_instructions(request.json);
   if (request.cublas && job != "plan") throw narrow::Error("gpu " + job + ": --cublas goes with plan");
-  if (job == "plan") check_plan(request), read_table(request);
-  if (request.cublas) return plan_from_table(request);
+  if ((request.torch || request.table) && job != "plan")
+    throw narrow::Error("gpu " + job + ": " + (request.torch ? "--torch" : "--check") + " goes with plan");
+  if (request.table && (request.words.size() > 1 || request.torch || request.cublas || request.learned))
+    throw narrow::Error(
+        "gpu plan: --check takes its products from the table: no sizes, --torch, --cublas or --learned");
+  if (job == "plan") {
+    if (!request.table) check_plan(request);
+    if (request.torch) read_torch(request);
+    read_table(request);
+  }
+  if (request.cublas) return request.torch ? torch_plan_from_table(request) : plan_from_table(request);
   return run_gpu(request);
 }
 
@@ -163,6 +225,13 @@ Action declare(Arguments& arguments) {
   arguments.option(
       "--cublas", request->cublas, "VERSION",
       "plan: answer from the recorded products, without a GPU, for 13.1.0 or 'CUDA 13.0'; warns where it is another");
+  arguments.option(
+      "--torch", request->torch, "CALL",
+      "plan: as PyTorch asks for matmul, linear, linear+bias, bmm or bmm:8, with @cublaslt behind it where torch "
+      "prefers that; set LD_LIBRARY_PATH to torch's own library");
+  arguments.option(
+      "--check", request->table, "FILE",
+      "plan: foretell every product of a table as data/golden/torch-products.tsv, and count what was found so");
   arguments.flag("--predict", request->predict, "plan: foretell the plan and stop, without running the product");
   arguments.flag(
       "--share", request->share,

@@ -7,12 +7,17 @@
 
 #include "cli/json_value.hpp"
 #include "narrow/golden/plan_prediction.hpp"
+#include "narrow/golden/torch_products.hpp"
 
 namespace app {
 
 struct GpuRequest {
   std::vector<std::string> words;  // check, record, bench, plan M N K, replay FILE..
-  std::optional<std::string> sections, only, dots, seed, scale, folder, type, learned, cublas, seconds;
+  std::optional<std::string> sections, only, dots, seed, scale, folder, type, learned, cublas, seconds, torch, table;
+  std::string function;  // plan --torch: matmul, linear, linear+bias, bmm
+  std::string library = "cublas";
+  int batch = 1;
+  std::vector<narrow::RecordedTorchProduct> torch_products;
   std::vector<narrow::RecordedProduct> recorded;  // plan: what to foretell from
   narrow::ProductOrigin recorded_with;
   bool json = false, list = false, predict = false, share = false;

@@ -3,14 +3,16 @@
     python data/golden/sweep_products.py build/release/apps/narrow OUT.tsv --shapes 400 --seed 7
 
 Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch (--apis; relu and gelu are
-torch._addmm_activation); 400 shapes are 2,000 products. Each goes through every library of --blas, and a result that an earlier one gave is not
+torch._addmm_activation, triton and triton-128 the kernel of triton_kernels.py); 400 shapes are 2,000 products. Each goes through every library of --blas, and a result that an earlier one gave is not
 searched again. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
 is that of record_operations.py. Those that are not named are kept with --keep.
 """
 
 import argparse
 import concurrent.futures
+import ctypes
 import datetime
+import importlib
 import json
 import math
 import os
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 import torch.nn.functional as F
@@ -81,6 +84,9 @@ def product(kind, api, m, n, k, seed):
         a, b = tensor(seed, 0, (items, m, k), dtype), tensor(seed, 1, (items, k, n), dtype)
         return {"a": a, "b": b}, lambda: torch.bmm(a, b)
     a = tensor(seed, 0, (m, k), dtype)
+    if api.startswith("triton"):
+        b = tensor(seed, 1, (k, n), dtype)
+        return {"a": a, "b": b}, lambda: triton_kernels.product(a, b, part=128 if api == "triton-128" else 0)
     if api in ("matmul", "relu", "gelu"):
         b = tensor(seed, 1, (k, n), dtype)
         if api == "matmul": return {"a": a, "b": b}, lambda: torch.matmul(a, b)
@@ -90,6 +96,12 @@ def product(kind, api, m, n, k, seed):
     if api == "linear": return {"a": a, "b": b}, lambda: F.linear(a, b)
     c = tensor(seed + 1000, 0, (n,), dtype)
     return {"a": a, "b": b, "c": c}, lambda: F.linear(a, b, c)
+
+
+def cublas_version():
+    """Of the library that torch has loaded."""
+    n = ctypes.CDLL(f"libcublasLt.so.{torch.version.cuda.split('.')[0]}").cublasLtGetVersion()
+    return f"{n // 10000}.{n // 100 % 100}.{n % 100}"
 
 
 ANSWERS = {"model": "model", "plan": "plan", "equal": "equal_count", "total": "total"}
@@ -103,7 +115,11 @@ def command(narrow, kind, api, file, names):
     return line
 
 
-def judge(narrow, row, file, names, keep):
+def judge(narrow, row, file, names, keep, until=math.inf):
+    """None where the time is over."""
+    if time.time() > until:
+        os.remove(file)
+        return None
     run = subprocess.run(command(narrow, row["type"], row["api"], file, names), capture_output=True, text=True)
     try:
         answer = json.loads(run.stdout)
@@ -121,24 +137,28 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--shapes", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="shapes to leave out at the beginning")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--apis", default=APIS)
     parser.add_argument("--blas", default="cublas", help="cublas (torch's own choice), cublaslt, or both with a comma")
     parser.add_argument("--keep")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no search begins later; those products are left out, and counted")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = "tf32" in options.types
     draw = random.Random(options.seed + 1)
     if options.keep: os.makedirs(options.keep, exist_ok=True)
-    rows, waiting, searched = [], [], {}
+    rows, waiting, searched, until = [], [], {}, time.time() + options.seconds
     libraries = options.blas.split(",")
+    if "triton" in options.apis: globals()["triton_kernels"] = importlib.import_module("triton_kernels")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         work = []
-        for m, n, k in shapes(options.shapes, options.seed):
+        for number, (m, n, k) in enumerate(shapes(options.shapes, options.seed)):
             for kind in options.types.split(","):
                 api = "matmul" if kind in ("e4m3", "s8") else draw.choice(options.apis.split(","))
                 if kind == "fp64" and api == "linear+bias": api = "linear"
-                work.append((kind, api, m, n, k, draw.randrange(10**6, 10**9)))
+                seed = draw.randrange(10**6, 10**9)
+                if number >= options.first: work.append((kind, api, m, n, k, seed))
         for start in range(0, len(work), 100):
             made = []
 
@@ -164,20 +184,22 @@ def main():
                 if same not in searched:
                     file = os.path.join(folder, f"{start}-{number}.safetensors")
                     save_file({name: t.contiguous().cpu() for name, t in {**operands, "d": d}.items()}, file)
-                    searched[same] = pool.submit(judge, options.narrow, dict(row), file, set(operands), options.keep)
+                    searched[same] = pool.submit(judge, options.narrow, dict(row), file, set(operands), options.keep, until)
                 waiting.append((row, searched[same]))
         for n, (row, answer) in enumerate(waiting):
+            if answer.result() is None: continue
             rows.append({**row, **{key: answer.result()[key] for key in ("exact", *ANSWERS)}})
             if n % 100 == 99: print(f"{n + 1} of {len(waiting)}: {sum(r['exact'] for r in rows)} named", flush=True)
     columns = ("type", "api", "m", "n", "k", "seed", "exact", "model", "plan", "equal", "total", "hash", "blas", "kernel")
     with open(options.out, "w") as f:
-        f.write(f"# gpu {torch.cuda.get_device_name()}\n# driver {driver()}\n# torch {torch.__version__}\n# date {datetime.date.today()}\n")
+        f.write(f"# gpu {torch.cuda.get_device_name()}\n# driver {driver()}\n# torch {torch.__version__}\n# toolkit {torch.version.cuda}\n# cublas {cublas_version()}\n# date {datetime.date.today()}\n")
         f.write(f"# command sweep_products.py narrow --shapes {options.shapes} --seed {options.seed} --types {options.types} --apis {options.apis} --blas {options.blas}\n")
         f.write("\t".join(columns) + "\n")
         for r in rows: f.write("\t".join(str(r[c]) for c in columns) + "\n")
     for kind, blas in ((kind, blas) for kind in options.types.split(",") for blas in libraries):
         mine = [r for r in rows if (r["type"], r["blas"]) == (kind, blas)]
         print(f"{kind}, {blas}: {sum(r['exact'] for r in mine)} of {len(mine)} named")
+    if len(rows) < len(waiting): print(f"{len(waiting) - len(rows)} products not judged: the time was over")
     print(f"all: {sum(r['exact'] for r in rows)} of {len(rows)} named, {100 * sum(r['exact'] for r in rows) / len(rows):.2f} %")
 
 

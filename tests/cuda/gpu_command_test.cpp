@@ -47,6 +47,31 @@ TEST_CASE("gpu: a plan from the table names what it was recorded with and warns 
   check_refused({"gpu", "check", "--cublas", "13.1.0"}, "--cublas goes with plan");
 }
 
+TEST_CASE("gpu: a recorded product through torch has its plan for each library") {
+  std::vector<std::string> ask{"gpu", "plan", "120", "88", "9024", "--cublas", "13.1.0", "--torch", "linear+bias"};
+  const test::Ran ran = test::narrow(ask);
+  CHECK(ran.status == 0);
+  CHECK(contains(ran.out, "cuBLAS 13.1.0, torch 2.11.0"));
+  CHECK(contains(ran.out, "through cublas: hopper.wgmma.f32.f16.f16, plan split:1344"));
+  ask.back() = "linear+bias@cublaslt";
+  CHECK(test::narrow_json(ask)[0]["library"] == "cublaslt");
+  ask.back() = "linear";
+  check_refused(ask, "no linear of f16 of this shape was recorded");
+  for (const auto& [call, why] : {std::pair{"lnear", "unknown call 'lnear'"},
+                                  {"bmm:x", "'bmm:x' is no call"},
+                                  {"bmm:0", "'bmm:0' is no call"},
+                                  {"matmul:3", "a batch goes with bmm"},
+                                  {"matmul@x", "unknown library 'x'"},
+                                  {"matmul@cublas@x", "more than one library"}}) {
+    ask.back() = call;
+    check_refused(ask, why);
+  }
+  check_refused({"gpu", "plan", "8", "8", "8", "--torch", "matmul", "--type", "fp4"}, "unknown type 'fp4'");
+  check_refused({"gpu", "check", "--torch", "matmul"}, "--torch goes with plan");
+  check_refused({"gpu", "plan", "8", "8", "8", "--check", "x"}, "--check takes its products from the table");
+  check_refused({"gpu", "plan", "--check", "/nowhere"}, "/nowhere");
+}
+
 TEST_CASE("gpu: without CUDA or without a device the program says so") {
   CHECK(contains(test::narrow({"gpu", "check", "--list"}).out, "wgmma.m64n256k32.f32.e4m3.e5m2.rs"));
   check_refused({"gpu", "plan", "16", "16"}, "three sizes");

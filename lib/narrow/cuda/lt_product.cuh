@@ -55,12 +55,13 @@ inline int bytes_of(const std::string& format) {
   return format == "fp16" || format == "bf16" ? 2 : 1;
 }
 
-inline constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what PyTorch gives it on this generation
+inline constexpr std::size_t workspace_bytes = ProductCall{}.workspace_bytes;
 
-// One product: A transposed times B, column-major, so that k is contiguous in both (the only form that FP8 has).
+// One product, column-major: A transposed times B, so that k is contiguous in both (the only form that FP8 has), or
+// A times B. What has a bias or is one of a batch can be asked about, not run.
 class LtProduct {
  public:
-  LtProduct(const ProductType& type, const ProductShape& s) : type_(type), shape_(s) {
+  LtProduct(const ProductType& type, const ProductShape& s, const ProductCall& call = {}) : type_(type), shape_(s) {
     const bool integer = type.a == "int8", tf32 = type.a == "tf32";
     cublasLtMatmulDesc_t desc;
     require_blas(cublasLtMatmulDescCreate(&desc,
@@ -70,7 +71,7 @@ class LtProduct {
                                           integer ? CUDA_R_32I : CUDA_R_32F),
                  "describing the product");
     desc_.reset(desc);
-    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const cublasOperation_t transposed = call.a_is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
                  "transposing");
     if (bytes_of(type.a) == 1 && !integer) {
@@ -78,19 +79,38 @@ class LtProduct {
       require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
                    "fast accumulation");
     }
-    const auto layout = [](Owned<cublasLtMatrixLayoutOpaque_t>& to, const std::string& format, int rows, int columns) {
+    if (call.bias) {
+      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+      alignas(256) static const char bias[256] = {};  // an address: nothing is run
+      const void* address = bias;
+      require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+                   "epilogue");
+      require_blas(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address),
+                   "bias");
+    }
+    const auto layout = [&](Owned<cublasLtMatrixLayoutOpaque_t>& to, const std::string& format, int rows, int columns) {
       cublasLtMatrixLayout_t made;
       require_blas(cublasLtMatrixLayoutCreate(&made, data_type(format), static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), rows),
                    "describing a matrix");
       to.reset(made);
+      if (call.batch == 1) return;
+      const std::int64_t apart = std::int64_t{rows} * columns;
+      require_blas(
+          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &call.batch, sizeof call.batch),
+          "batch");
+      require_blas(
+          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof apart),
+          "batch");
     };
-    layout(a_, type.a, s.k, s.m), layout(b_, type.b, s.k, s.n), layout(d_, type.d, s.m, s.n);
+    if (call.a_is_transposed) layout(a_, type.a, s.k, s.m);
+    else layout(a_, type.a, s.m, s.k);
+    layout(b_, type.b, s.k, s.n), layout(d_, type.d, s.m, s.n);
     cublasLtMatmulPreference_t preference;
     require_blas(cublasLtMatmulPreferenceCreate(&preference), "preferences");
     const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
     require_blas(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &workspace_bytes, sizeof workspace_bytes),
+                                                      &call.workspace_bytes, sizeof call.workspace_bytes),
                  "preferences");
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), desc, a_.get(), b_.get(), d_.get(), d_.get(),

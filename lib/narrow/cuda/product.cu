@@ -275,8 +275,8 @@ class Search {
 
 }  // namespace
 
-ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape) {
-  return LtProduct(type, shape).algorithm();
+ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape, const ProductCall& call) {
+  return LtProduct(type, shape, call).algorithm();
 }
 
 ProductFinding find_product_plan(const ProductType& type, const ProductShape& shape, std::uint64_t seed) {
@@ -326,9 +326,11 @@ ProductFinding find_product_plan(const ProductType& type, const ProductShape& sh
 }
 
 CublasVersion cublas_version() {
-  const std::size_t number = cublasLtGetVersion(), cuda = cublasLtGetCudartVersion();  // 130100 is 13.1.0, 13000 is 13.0
-  return {std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100),
-          std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10)};
+  const std::size_t number = cublasLtGetVersion(),
+                    cuda = cublasLtGetCudartVersion();  // 130100 is 13.1.0, 13000 is 13.0
+  return {
+      std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100),
+      std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10)};
 }
 
 double product_rate(const ProductType& type, int size) {

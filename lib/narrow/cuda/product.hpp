@@ -12,7 +12,7 @@ namespace narrow {
 ProductFinding find_product_plan(const ProductType& type, const ProductShape& shape, std::uint64_t seed);
 
 // What cuBLASLt would choose, without running it.
-ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape);
+ProductAlgorithm choose_algorithm(const ProductType& type, const ProductShape& shape, const ProductCall& call = {});
 
 // The cuBLASLt that is loaded.
 CublasVersion cublas_version();

@@ -39,8 +39,14 @@ struct PlanPrediction {
   bool recorded = false;  // this shape with this algorithm was run and compared
 };
 
-// What the algorithm's numbers say by themselves (plan_prediction.cpp has the rules).
-PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& shape, const ProductAlgorithm& algorithm);
+// Do two plans add the same numbers in the same order? A step of nothing but zero products changes no sum, so that it
+// does not count (residue=64 and residue=128 are one plan for K = 129). The models are compared by their arithmetic.
+bool same_sums(const PlanPrediction& x, const PlanPrediction& y, const ProductShape& shape);
+
+// What the algorithm's numbers say by themselves; empty for kernels of one row or column (plan_prediction.cpp has the
+// rules).
+PlanPrediction plan_of_algorithm(const ProductType& type, const ProductShape& shape, const ProductAlgorithm& algorithm,
+                                 bool bias = false);
 
 PlanPrediction predict_plan(std::span<const RecordedProduct> recorded, const ProductType& type,
                             const ProductShape& shape, const ProductAlgorithm& algorithm);

@@ -1,5 +1,8 @@
-#include "narrow/base/error.hpp"
 #include "narrow/golden/product_types.hpp"
+
+#include <algorithm>
+
+#include "narrow/base/error.hpp"
 
 namespace narrow {
 
@@ -27,6 +30,30 @@ const ProductType& find_product_type(const std::string& name) {
     names += (names.empty() ? "" : ", ") + type.name;
   }
   throw Error("gpu: unknown product type '" + name + "'; one of " + names);
+}
+
+TorchProduct torch_product(const std::string& function, const std::string& type, const ProductShape& shape, int batch,
+                           const std::string& library) {
+  static const std::vector<ProductType> types{{"f16", "fp16", "fp16", "fp16"},
+                                              {"bf16", "bf16", "bf16", "bf16"},
+                                              {"tf32", "tf32", "tf32", "fp32"},
+                                              {"e4m3", "e4m3", "e4m3", "bf16"},
+                                              {"e4m3-slow", "e4m3", "e4m3", "bf16", false},
+                                              {"s8", "int8", "int8", "int32"}};
+  const auto found = std::find_if(types.begin(), types.end(), [&](const ProductType& t) { return t.name == type; });
+  if (found == types.end())
+    throw Error("gpu: torch: unknown type '" + type + "'; one of f16, bf16, tf32, e4m3, e4m3-slow, s8");
+  const bool linear = function.starts_with("linear"), narrow_type = found->a == "e4m3" || found->a == "int8";
+  if (function != "matmul" && (narrow_type || (function != "linear" && function != "linear+bias" && function != "bmm")))
+    throw Error("gpu: torch: unknown call '" + function + "' of " + type + "; one of matmul" +
+                (narrow_type ? " alone" : ", linear, linear+bias, bmm"));
+  if (batch < 1 || (batch > 1 && function != "bmm")) throw Error("gpu: torch: a batch goes with bmm");
+  if (library != "cublas" && library != "cublaslt")
+    throw Error("gpu: torch: unknown library '" + library + "'; cublas or cublaslt");
+  const bool bias = function == "linear+bias", lt = bias || narrow_type || library == "cublaslt";
+  return {*found,
+          {shape.n, shape.m, shape.k},
+          {linear || found->a == "e4m3", bias, batch, std::size_t{lt ? 1u : 32u} << 20}};
 }
 
 // Square, thin, tall, long and short in K, and sizes that are no multiple of a tile (all are multiples of 16, which FP8
