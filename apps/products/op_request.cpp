@@ -224,6 +224,9 @@ LoadedOperation load_rows(const OperationFlags& flags) {
     data->g = values_of(g, "--g");
   }
   if (flags.words) r.words = parse_words(*flags.words);
+  if (r.words > (std::size_t{1} << 30) / r.cols)  // the table is not in any file
+    throw Error("--words: a table of " + std::to_string(r.words) + " rows of " + std::to_string(r.cols) +
+                " numbers; at most 2^30 numbers");
   if (flags.target.file) data->target = load_target(flags.target, x.shape);
   for (const auto& [flag, values] : {std::pair{"--w", &data->w}, std::pair{"--b", &data->b}})
     if (!values->empty() && values->size() != r.cols)

@@ -129,6 +129,98 @@ def test_what_is_not_known_is_an_error_that_names_it(what):
     assert {"dropout": "random numbers", "conv": "conv", "mask": "mask"}[what] in str(error.value)
 
 
+X, W = torch.randn(4, 16), torch.randn(16, 16)
+F = torch.nn.functional
+
+
+def checkpointed(x):
+    return torch.utils.checkpoint.checkpoint(torch.nn.Linear(16, 16), x, use_reentrant=True).mean().backward()
+
+
+def penalised(x):
+    (g,) = torch.autograd.grad(F.layer_norm(x, (16,)).pow(2).mean(), x, create_graph=True)
+    return g
+
+
+def switched_off(x):
+    with torch.autocast("cuda", enabled=False):
+        return x @ W
+
+
+# What torch does otherwise on the GPU must not be answered in silence.
+REFUSED = {
+    "checkpoint": (checkpointed, True), "create_graph": (penalised, False), "autocast off": (switched_off, True),
+    "einsum": (lambda x: torch.einsum("ij,jk->ik", x, W), True), "inner": (lambda x: torch.inner(x, W), True),
+    "tensordot": (lambda x: torch.tensordot(x, W, 1), True), "multi_dot": (lambda x: torch.linalg.multi_dot([x, W]), True),
+    "softmin": (lambda x: F.softmin((x @ W), -1), True), "1 / x": (lambda x: 1.0 / (x @ W), True),
+    "special.softmax": (lambda x: torch.special.softmax(x @ W, -1), True),
+    "native_layer_norm": (lambda x: torch.native_layer_norm(x, (16,), None, None, 1e-5), False),
+    "rnn": (lambda x: torch.nn.RNN(16, 4, nonlinearity="relu")(x), False), "lstm_cell": (lambda x: torch.nn.LSTMCell(16, 4)(x), False),
+    "dtype of a sum": (lambda x: (x @ W).sum(), True), "norm of every other": (lambda x: torch.linalg.vector_norm(x.flatten()[::2]), False),
+    "norm of nothing": (lambda x: torch.linalg.vector_norm(x.flatten()[:0]), False),
+    "gelu's gradient": (lambda x: F.gelu(x.t() * 1.0).backward(torch.ones(16, 4)), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_gpu_would_do_otherwise_is_refused(what):
+    import torch.utils.checkpoint  # noqa: F401
+
+    call, lowers = REFUSED[what]
+    x = X.clone().requires_grad_()
+    with predicting(torch.nn.Identity(), attention="flash2") as p, pytest.raises(NotImplementedError):
+        if lowers:
+            with p.autocast(torch.bfloat16):
+                call(x)
+        else:
+            call(x)
+
+
+def test_bad_shapes_and_targets_are_errors_as_in_torch():
+    with predicting(torch.nn.Identity()) as p:
+        for norm in (F.layer_norm, F.rms_norm):
+            with pytest.raises(RuntimeError, match="normalized_shape"):
+                norm(torch.ones(4, 8), (4,))
+        for target in (-1, 8):
+            with pytest.raises(IndexError, match="no column of 8"):
+                F.cross_entropy(torch.ones(2, 8), torch.tensor([0, target]))
+        with p.autocast():
+            assert torch.softmax(input=torch.ones(2, 4).bfloat16(), dim=-1).dtype is torch.float32
+
+
+def test_attention_keeps_the_kernel_of_its_forward_pass():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.randn(1, 2, 16, 64, dtype=torch.bfloat16, requires_grad=True)
+    with predicting(torch.nn.Identity()) as p:
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            y = F.scaled_dot_product_attention(q, q, q)
+        y.backward(torch.ones_like(y))
+    assert "predicted: flash2, deterministic" in [r.how for r in p.account]
+
+
+@pytest.mark.parametrize("inf", [False, True])
+def test_a_fused_step_after_unscale_is_the_step_or_none(inf):
+    def stepped(scaled):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(8, 4)
+        optimiser = torch.optim.AdamW(layer.parameters(), fused=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, enabled=scaled)
+        for x in (X[:, :8], X[:, 8:]):
+            with predicting(layer):
+                scaler.scale(F.cross_entropy(layer(x * (torch.inf if inf and scaled else 1)), torch.tensor([0, 1, 2, 3]))).backward()
+                scaler.unscale_(optimiser)
+                scaler.step(optimiser)
+                scaler.update()
+            optimiser.zero_grad()
+        return [w.detach().clone() for w in layer.parameters()]
+
+    torch.manual_seed(0)
+    start = [w.detach().clone() for w in torch.nn.Linear(8, 4).parameters()]
+    for a, b in zip(stepped(True), start if inf else stepped(False)):
+        assert torch.equal(a, b)
+
+
 def test_the_backward_pass_of_a_kernel_that_is_not_modelled_is_refused():
     q = torch.randn(1, 2, 16, 64, dtype=torch.bfloat16, requires_grad=True)
     with predicting(torch.nn.Identity(), attention="cudnn"):

@@ -208,7 +208,8 @@ bool same_sums(const PlanPrediction& x, const PlanPrediction& y, const ProductSh
     }
     if (plan.join == Join::reversed) std::reverse(found.begin(), found.end()), plan.join = Join::in_order;
     const bool alone = found.size() < 2;  // then nothing is joined
-    return std::tuple{found, plan.operands, alone ? Join::in_order : plan.join, alone ? Partials::wide : plan.partials};
+    return std::tuple{found, plan.operands, plan.c, alone ? Join::in_order : plan.join,
+                      alone ? Partials::wide : plan.partials};
   };
   return chains(x.plan) == chains(y.plan);
 }

@@ -185,7 +185,10 @@ def _linear(p: Prediction, input: Tensor, weight: Tensor, bias: Tensor | None = 
 def _norm(p: Prediction, name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float | None) -> Any:
     if any(t is not None and t.dtype != input.dtype for t in (weight, bias)):
         raise Resists("weights of another dtype than the input")
-    cols = math.prod([shape] if isinstance(shape, int) else shape)
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if list(input.shape[-len(sizes):]) != sizes or any(t is not None and list(t.shape) != sizes for t in (weight, bias)):
+        raise RuntimeError(f"{name}: normalized_shape {sizes} of an input {list(input.shape)} and weights that are not of that shape")
+    cols = math.prod(sizes)
     flat = lambda t: None if t is None else t.detach().reshape(cols)
     operands = {"w": flat(weight), "eps": eps} | ({} if bias is None else {"b": flat(bias)})
     y = p.op(name, _rows(input, cols), **operands)
@@ -256,8 +259,13 @@ def _multi_head(p: Prediction, *args: Any, **kwargs: Any) -> Any:
                   "turns it off, there and here")  # fmt: skip
 
 
+def _recurrent(p: Prediction, *args: Any, **kwargs: Any) -> Any:
+    raise Resists("on the GPU cuDNN's kernels, or fused ones, compute it")
+
+
+RECURRENT = dict.fromkeys(("rnn_relu", "rnn_tanh", "lstm", "gru", "lstm_cell", "gru_cell"), _recurrent)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "linear": _linear, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "cross_entropy": _cross_entropy,
+    **RECURRENT, "linear": _linear, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "cross_entropy": _cross_entropy,
     "scaled_dot_product_attention": _attention, "softmax": _wide_softmax, "log_softmax": _wide_softmax,
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ from typing import Any, Callable, Iterator
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.modules import module as modules
 from torch.overrides import TorchFunctionMode
 
 from .._operations import adamw_step, attention_backward, grad_norm
@@ -21,10 +23,13 @@ from ._predict import FORMATS, PASSED, Account, Operations, Prediction, Resists
 
 KERNEL = "predicted: torch's kernel"
 
-# autocast's lists for CUDA, as far as their functions are known here. What is in neither keeps its dtype.
+# autocast's lists for CUDA, as far as their functions are known here. What is in neither keeps its dtype, but where a function is
+# made of others, torch casts inside of it: what then arrives in the wrong dtype is refused below.
 LOWER = {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention"}
-WIDE = {"layer_norm", "nll_loss", "mse_loss", "l1_loss", "exp", "log", "pow", "reciprocal", "rsqrt", "norm", "rms_norm_composite"}
+WIDE = {"layer_norm", "nll_loss", "exp", "log", "pow", "reciprocal", "rsqrt"}
 WIDE_RESULT = {"softmax", "log_softmax", "sum", "prod", "cumsum"}
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot"}
+WIDE_OPERATIONS = {"native_layer_norm", "nll_loss_forward", "exp", "log", "pow", "reciprocal", "rsqrt", "_softmax", "_log_softmax"}
 
 
 class TrainingPrediction(Prediction):
@@ -33,6 +38,7 @@ class TrainingPrediction(Prediction):
     def __init__(self, module: torch.nn.Module, plans: Any, attention: str | None, allow_other: bool) -> None:
         super().__init__(module, plans, attention, {}, allow_other)
         self.lower: torch.dtype | None = None
+        self.casts_inside = True  # False in cross_entropy, whose logarithms keep the dtype of the logits
         self._casts: dict[int, tuple[Tensor, Tensor]] = {}  # weights, and what they were cast to
 
     @property
@@ -68,6 +74,15 @@ def _widened(x: Any) -> Any:
     return x.float() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x
 
 
+def _in_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
+
+
+def _refuse_second_order() -> None:
+    if _in_backward() and torch.is_grad_enabled():
+        raise NotImplementedError("predicting: create_graph=True: gradients of gradients are not known")
+
+
 # -- functions of autograd ---------------------------------------------------------------------------------------------------
 
 
@@ -75,21 +90,22 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: TrainingPrediction, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None) -> Tensor:
         ctx.prediction, ctx.causal, ctx.scale = p, causal, scale
+        ctx.variant = p.attention or forward._enabled_attention()
         ctx.save_for_backward(q, k, v)
         with p.quietly():
             return forward._attention(p, q, k, v, None, 0.0, causal, scale, q.shape[1] != k.shape[1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
         p: TrainingPrediction = ctx.prediction
-        variant = p.attention or forward._enabled_attention()
         with p.quietly():
             try:
                 gradients = attention_backward(*(t.detach().contiguous() for t in (*ctx.saved_tensors, g)), causal=ctx.causal,
-                                               scale=ctx.scale, variant=variant)  # fmt: skip
+                                               scale=ctx.scale, variant=ctx.variant)  # fmt: skip
             except ValueError as error:
                 raise NotImplementedError(f"predicting: the backward pass of attention: {error}") from None
-        p.count("scaled_dot_product_attention_backward", f"predicted: {variant}, deterministic")
+        p.count("scaled_dot_product_attention_backward", f"predicted: {ctx.variant}, deterministic")
         return None, *gradients, None, None
 
 
@@ -102,6 +118,7 @@ class _RmsNorm(torch.autograd.Function):
             return forward._norm(p, "rms_norm", x, shape, w, None, eps)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
         p: TrainingPrediction = ctx.prediction
         x, w = ctx.saved_tensors
@@ -126,6 +143,8 @@ def _attention(p: TrainingPrediction, query: Tensor, key: Tensor, value: Tensor,
 def _rms_norm(p: TrainingPrediction, input: Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     if weight is not None and weight.dtype != input.dtype:
         raise Resists("a weight of another dtype than the input")
+    if p.lower is not None and input.dtype is not torch.float32:
+        raise Resists("16 bits within autocast")
     return _RmsNorm.apply(p, input, tuple(normalized_shape), weight, eps)
 
 
@@ -136,12 +155,16 @@ def _cross_entropy(p: TrainingPrediction, input: Tensor, target: Tensor, weight:
         raise Resists("what is known is a class each, without weights and smoothing")
     if p.lower is None:
         return NotImplemented
-    logarithms = torch.log_softmax(input, 1, dtype=input.dtype)
+    p.casts_inside = False
+    try:
+        logarithms = torch.log_softmax(input, 1, dtype=input.dtype)
+    finally:
+        p.casts_inside = True
     return F.nll_loss(_widened(logarithms), target, ignore_index=ignore_index, reduction=reduction)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "scaled_dot_product_attention": _attention, "rms_norm": _rms_norm, "cross_entropy": _cross_entropy,
+    **forward.RECURRENT, "scaled_dot_product_attention": _attention, "rms_norm": _rms_norm, "cross_entropy": _cross_entropy,
     "softmax": forward._wide_softmax, "log_softmax": forward._wide_softmax,
 }  # fmt: skip
 
@@ -158,14 +181,15 @@ class Calls(TorchFunctionMode):
         if p.is_busy:
             return func(*args, **kwargs)
         forward._check_autocast()
-        if name == "multi_head_attention_forward":
-            raise NotImplementedError("predicting: nn.MultiheadAttention is not known here; scaled_dot_product_attention is")
+        if name in ("multi_head_attention_forward", "native_layer_norm"):
+            raise NotImplementedError(f"predicting: {name} is not known here; scaled_dot_product_attention and layer_norm are")
         if p.lower is not None and name in LOWER:
             args, kwargs = p.lowered(args), {key: p.lowered(value) for key, value in kwargs.items()}
         elif p.lower is not None and name in WIDE:
             args, kwargs = tuple(map(_widened, args)), {key: _widened(value) for key, value in kwargs.items()}
         elif p.lower is not None and name in WIDE_RESULT and not any(isinstance(a, torch.dtype) for a in args):
-            if kwargs.get("dtype") is None and args[0].dtype in (torch.float16, torch.bfloat16):
+            x = args[0] if args else kwargs.get("input")
+            if kwargs.get("dtype") is None and isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16):
                 kwargs = {**kwargs, "dtype": torch.float32}
         handler = FUNCTIONS.get(name)
         if handler is None:
@@ -202,10 +226,12 @@ def _layer_norm_backward(p: Prediction, g: Tensor, x: Tensor, shape: Any, mean: 
 def _activation_backward(name: str) -> Callable[..., Any]:
     def handler(p: Prediction, g: Tensor, x: Tensor, *, approximate: str = "none") -> Any:
         which = "gelu_tanh_backward" if approximate == "tanh" else f"{name}_backward"
+        if x.stride() != g.stride() and not (x.is_contiguous() and g.is_contiguous()):
+            raise Resists("a tensor and its gradient that lie otherwise in memory")
         cols = x.shape[-1] if x.ndim else 1
         dx = p.op(which, forward._rows(x.contiguous(), cols, aligned=False), g=forward._rows(g.contiguous(), cols, aligned=False))
         p.count(which, KERNEL)
-        return dx.reshape(x.shape)
+        return torch.empty_like(x).copy_(dx.reshape(x.shape))  # with the strides of x
 
     return handler
 
@@ -222,11 +248,19 @@ def _softmax_backward(name: str) -> Callable[..., Any]:
     return handler
 
 
+def _counted(x: Tensor, target: Tensor, ignore: int) -> Tensor:
+    """Which rows count."""
+    counts = target != ignore
+    if bool((counts & ((target < 0) | (target >= x.shape[1]))).any()):
+        raise IndexError(f"a target that is no column of {x.shape[1]}")
+    return counts
+
+
 def _nll_loss(p: Prediction, x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: int) -> Any:
     """The mean of one block: T threads take rows in turn, a tree adds them, and the sum is divided by the count."""
     if weight is not None or x.ndim != 2 or x.dtype is not torch.float32 or reduction not in (0, 1):
         raise Resists("rows of FP32, without weights, each by itself or as a mean")
-    counts = target != ignore
+    counts = _counted(x, target, ignore)
     picked = torch.where(counts, -x.gather(1, target.clamp_min(0)[:, None])[:, 0], 0.0)
     if reduction == 0:
         p.count("nll_loss", PASSED)
@@ -249,7 +283,7 @@ def _nll_loss_backward(p: Prediction, g: Tensor, x: Tensor, target: Tensor, weig
         raise Resists("rows of FP32, without weights, each by itself or as a mean")
     each = -(g / total) if reduction == 1 else -g
     dx = torch.zeros_like(x)
-    counts = target != ignore
+    counts = _counted(x, target, ignore)
     dx.scatter_(1, target.clamp_min(0)[:, None], torch.where(counts, each, 0.0)[:, None])
     p.count("nll_loss_backward", KERNEL)
     return dx
@@ -266,6 +300,8 @@ def _embedding_backward(p: Prediction, g: Tensor, indices: Tensor, words: int, p
 
 def _sum(p: Prediction, x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Over the first dimensions: what a bias gets."""
+    if not forward._is_float(x):
+        return NotImplemented
     dims = sorted(d % max(x.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim or []))
     if not dims or dims != list(range(len(dims))) or len(dims) == x.ndim:
         return forward.ATEN["sum"](p, x, dim, keepdim, dtype=dtype)
@@ -277,8 +313,10 @@ def _sum(p: Prediction, x: Tensor, dim: Any = None, keepdim: bool = False, *, dt
 
 
 def _norm(p: Prediction, x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if ord != 2 or dim not in (None, [0]) or keepdim or dtype is not None or x.ndim != 1:
-        raise Resists("the 2-norm of a vector is known")
+    if ord != 2 or dim not in (None, [0]) or keepdim or dtype is not None or x.ndim != 1 or x.dtype not in FORMATS:
+        raise Resists("the 2-norm of a vector of FP32, FP16 or BF16 is known")
+    if x.numel() == 0 or not x.is_contiguous() or x.storage_offset() * x.element_size() % 16 != 0:
+        raise Resists("an empty vector, or one that does not begin on 16 bytes and go on without gaps")
     p.count("linalg_vector_norm", KERNEL)
     return grad_norm(list(x.detach().unbind()))
 
@@ -326,6 +364,8 @@ def _each(compute: Callable[..., Tensor]) -> Callable[..., Any]:
     def handler(p: Prediction, name: str, in_place: bool, tensors: list[Tensor], *operands: Any, **words: Any) -> Any:
         if any(t.dtype not in FORMATS for t in tensors) or words.get("alpha", 1) != 1:
             raise Resists("FP32, FP16 and BF16 are known, and alpha=1")
+        if any(isinstance(o, Tensor) and o.ndim for o in operands):
+            raise Resists("numbers in a tensor")
         value = [words["value"]] if "value" in words else []
         results = []
         for i, t in enumerate(tensors):
@@ -353,16 +393,21 @@ def _lerp(x: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 
 
 def _each_norm(p: Prediction, name: str, in_place: bool, tensors: list[Tensor], ord: Any = 2, dtype: Any = None) -> Any:
-    if ord != 2 or dtype is not None:
-        raise Resists("2-norms are known")
+    if ord != 2 or dtype is not None or any(t.numel() == 0 or t.dtype not in FORMATS for t in tensors):
+        raise Resists("2-norms of FP32, FP16 and BF16 are known, and of nothing that is empty")
     p.count(name, KERNEL)
     return [grad_norm([t.detach().flatten()]) for t in tensors]
 
 
 def _fused_adamw(p: Prediction, name: str, in_place: bool, parameters: list[Tensor], gradients: list[Tensor], m: list[Tensor],
                  v: list[Tensor], most: list[Tensor], steps: list[Tensor], **words: Any) -> None:  # fmt: skip
-    if words.get("amsgrad") or words.get("maximize") or words.get("grad_scale") is not None or words.get("found_inf") is not None:
+    if words.get("amsgrad") or words.get("maximize") or words.get("grad_scale") is not None:
         raise Resists("amsgrad, maximize, and a scale within the kernel (call scaler.unscale_(optimiser) before the step)")
+    if any(t.dtype != parameters[0].dtype for t in (*parameters, *gradients, *m, *v)):
+        raise Resists("parameters, gradients and moments of several dtypes")
+    found = words.get("found_inf")
+    if found is not None and float(found.item()) != 0:  # the kernel leaves everything as it is
+        return p.count(name, PASSED)
     numbers = {key: float(words[key]) for key in ("lr", "beta1", "beta2", "weight_decay", "eps")}
     for i, parameter in enumerate(parameters):
         adamw_step(parameter, gradients[i], m[i], v[i], step=int(steps[i].item()), fused=True, **numbers)
@@ -370,7 +415,7 @@ def _fused_adamw(p: Prediction, name: str, in_place: bool, parameters: list[Tens
 
 
 LISTS: dict[str, Callable[..., Any]] = {
-    "_foreach_add": _each(lambda x, y: x + y), "_foreach_mul": _each(lambda x, y: x * y), "_foreach_div": _each(lambda x, y: x / y),
+    "_foreach_add": _each(lambda x, y: x + y), "_foreach_sub": _each(lambda x, y: x - y), "_foreach_mul": _each(lambda x, y: x * y), "_foreach_div": _each(lambda x, y: x / y),
     "_foreach_sqrt": _each(_root), "_foreach_lerp": _each(_lerp),
     "_foreach_addcmul": _each(lambda x, y, z, value=torch.ones(()): _fma(value.expand(x.shape), y * z, x)),
     "_foreach_addcdiv": _each(lambda x, y, z, value=torch.ones(()): _fma(value.expand(x.shape), y / z, x)),
@@ -380,14 +425,34 @@ LISTS: dict[str, Callable[..., Any]] = {
 SCALERS = {"_amp_foreach_non_finite_check_and_unscale", "_amp_update_scale"}
 
 
+# Bits that are moved, on the way back.
+MOVED = {"select_backward", "slice_backward"}
+
+
 class Steps(Operations):
     table = {**forward.ATEN, **BACKWARD}
+
+    def check(self, name: str, args: tuple) -> None:
+        """What answers otherwise on the GPU without being an operation that is unknown."""
+        p: Any = self.prediction
+        _refuse_second_order()
+        floats = [a.dtype for a in args if isinstance(a, Tensor) and a.is_floating_point()]
+        if p.lower is None or _in_backward() or not floats:
+            return
+        if (name in PRODUCTS and torch.float32 in floats) or (name in WIDE_OPERATIONS and p.casts_inside and floats[0] is not torch.float32):
+            raise NotImplementedError(f"predicting: {name} on {floats[0]} within autocast, from a function in which torch casts and that is "
+                                      "not known here; matmul, linear, softmax and the like are")  # fmt: skip
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         p, full = self.prediction, func._schema.name.partition("::")[2]
         name = full.rstrip("_")
         if func.namespace == "profiler":  # an optimiser names its steps
             return func(*args, **(kwargs or {}))
+        if not p.is_busy:
+            self.check(name, args)
+            if name in MOVED:
+                p.count(name, PASSED)
+                return func(*args, **(kwargs or {}))
         if p.is_busy or (name not in LISTS and name not in SCALERS):
             return super().__torch_dispatch__(func, types, args, kwargs)
         if name in SCALERS:
@@ -399,29 +464,54 @@ class Steps(Operations):
         return p.attempt(name, call, func, args, kwargs or {})
 
 
+def _refuse_recomputation(module: Any, _: Any) -> None:
+    if _in_backward():
+        raise NotImplementedError("predicting: a forward within a backward pass (gradient checkpointing) is not known")
+
+
+@contextlib.contextmanager
+def _own_autocast(p: TrainingPrediction) -> Iterator[None]:
+    """torch.autocast in a model would switch off, or on, what it does not know of."""
+    enter = torch.autocast.__enter__
+
+    def refuse(self: Any) -> Any:
+        if p.lower is not None or self._enabled:
+            raise NotImplementedError("predicting: torch.autocast within a model or a step; p.autocast(dtype) takes its place, around what is cast")
+        return enter(self)
+
+    torch.autocast.__enter__ = refuse  # type: ignore[method-assign]
+    hook = modules.register_module_forward_pre_hook(_refuse_recomputation)
+    try:
+        yield
+    finally:
+        torch.autocast.__enter__ = enter  # type: ignore[method-assign]
+        hook.remove()
+
+
 @contextlib.contextmanager
 def predicting(module: torch.nn.Module, *, plans: Any = None, attention: str | None = None,
                allow_other: bool = False) -> Iterator[TrainingPrediction]:  # fmt: skip
-    """Training steps of module, written as for a GPU, with the bits of PyTorch 2.11 on an H200, computed on the CPU.
+    """Training steps of module, written as for a GPU, with the bits of PyTorch 2.11 on an H200, computed on the CPU: every bit, where the plans of
+    its products are right.
 
     In this context a forward, backward(), clip_grad_norm_ and the step of an optimiser give what they would give on the GPU with
     torch.use_deterministic_algorithms(True). plans, attention and allow_other are those of predict(); plans of products in a
     backward pass go by (m, n, k). What it hands out has autocast(dtype) in place of torch.autocast("cuda", dtype), and an
     account. The optimiser is AdamW, with fused=True or foreach=True as on the GPU (there foreach is what torch takes by itself);
     loss scales are those of torch.amp.GradScaler("cpu"), with unscale_ before the step. The backward pass of attention is known
-    for "flash2". An operation whose bits are not known is an error that names it.
+    for "flash2". An operation whose bits are not known is an error that names it, and so are checkpoints, create_graph and torch.autocast.
 
     >>> import torch
     >>> model = torch.nn.Linear(8, 4)
     >>> with narrow.torch.predicting(model) as p:
     ...     with p.autocast(torch.bfloat16):
-    ...         loss = model(torch.ones(16, 8)).sum()
+    ...         loss = torch.nn.functional.cross_entropy(model(torch.ones(16, 8)), torch.zeros(16, dtype=torch.long))
     ...     loss.backward()
-    >>> model.bias.grad
-    tensor([16., 16., 16., 16.])
+    >>> model.weight.grad.shape
+    torch.Size([4, 8])
     """
     forward._check(module, (), {} if plans is None else plans, attention, {})
     forward._check_autocast()
     p = TrainingPrediction(module, {} if plans is None else plans, attention, allow_other)
-    with forward._followed(p), forward._without_autocast(), Steps(p), Calls(p):
+    with forward._followed(p), forward._without_autocast(), _own_autocast(p), Steps(p), Calls(p):
         yield p
