@@ -10,7 +10,7 @@ TEST_CASE("golden: what validate named of torch's products gives them again") {
   const auto all = narrow::read_torch_products(test::read_text(NARROW_DATA "/golden/torch-products.tsv"));
   REQUIRE(all.size() >= 300);
   // As many as a few seconds hold, of every type and entry.
-  double left = 1.2e9 * test::scale();
+  double left = 4e8 * test::scale();
   std::size_t replayed = 0;
   for (std::size_t n = 0; n < all.size() && left > 0; ++n) {
     const narrow::RecordedTorchProduct& r = all[n * 37 % all.size()];
