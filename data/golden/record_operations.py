@@ -235,12 +235,17 @@ def cases_of_backward():
             yield (f"attention_backward_{part}", "flash2", t, (1, 8, 2, 1, 300, 64), 88, 1.0, {})
 
 
-def random_backward_cases(count, seed):
-    draw = random.Random(seed)
-
+def lengths_of(draw):
+    """length(low, high): even on a scale of logarithms, often a multiple of what kernels ask for."""
     def length(low, high):
         n = round(math.exp(draw.uniform(math.log(low), math.log(high))))
         return max(low, n - n % draw.choice((1, 1, 4, 8, 64))) if n > 64 else n
+    return length
+
+
+def random_backward_cases(count, seed):
+    draw = random.Random(seed)
+    length = lengths_of(draw)
     for i in range(count):
         t, s, op = draw.choice(list(TYPES)), draw.randrange(10**6, 10**9), draw.choice(list(BACKWARD))
         scale = draw.choice((0.1, 1.0, 3.0))
@@ -316,10 +321,7 @@ def cases_of_attention():
 
 def random_cases(count, seed):
     draw = random.Random(seed)
-
-    def length(low, high):
-        n = round(math.exp(draw.uniform(math.log(low), math.log(high))))
-        return max(low, n - n % draw.choice((1, 1, 4, 8, 64))) if n > 64 else n
+    length = lengths_of(draw)
     for i in range(count):
         t, s = draw.choice(list(TYPES)), draw.randrange(10**6, 10**9)
         scale = draw.choice((0.01, 0.5, 1.0, 3.0, 10.0))

@@ -253,12 +253,6 @@ std::size_t replay_backward(double least, double most) {
   return replay(recorded, least, most, replay_of_backward);
 }
 
-bool backward_is_recorded() {
-  if (std::filesystem::exists(NARROW_DATA "/golden/backward.tsv")) return true;
-  MESSAGE("data/golden/backward.tsv is not there: nothing to replay");
-  return false;
-}
-
 // What plain ./test.sh has time for: a few seconds in all.
 constexpr double short_replay = 5e6, long_replay = 4e8;
 
@@ -273,10 +267,9 @@ TEST_CASE("golden: operations of torch on an H200, long ones" * doctest::skip())
 }
 
 TEST_CASE("golden: backward passes and optimisers of torch on an H200, short ones") {
-  if (!backward_is_recorded()) return;
   // Thirteen operations, the norm of gradients and AdamW in two ways.
   CHECK(replay_backward(0, short_replay) == 16);
 }
 TEST_CASE("golden: backward passes and optimisers of torch on an H200, long ones" * doctest::skip()) {
-  if (backward_is_recorded()) replay_backward(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
+  replay_backward(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
 }

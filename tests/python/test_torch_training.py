@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 narrow = pytest.importorskip("narrow")
 import narrow.torch  # noqa: E402
-from narrow.torch import _training, predicting  # noqa: E402
+from narrow.torch import _backward, predicting  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
 TABLE = GOLDEN / "training.tsv"
@@ -84,7 +84,7 @@ def test_fma_rounds_once():
     generator = torch.Generator().manual_seed(1)
     a, b, c = (torch.randn(20000, generator=generator) * 2.0 ** torch.randint(-30, 30, (20000,), generator=generator) for _ in range(3))
     c[::2] = -a[::2] * b[::2] * (1 + 2.0**-20)  # cancellation
-    exact = [float(x) for x in _training._fma(a, b, c)]
+    exact = [float(x) for x in _backward._fma(a, b, c)]
     from fractions import Fraction
 
     import numpy as np

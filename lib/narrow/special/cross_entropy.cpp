@@ -57,19 +57,12 @@ void run_cross_entropy_backward(const OperationRequest& request, OperationCodes 
   float count = 0;
   for (std::size_t row = 0; row < request.rows; ++row) count += counts(request, row) ? 1.0f : 0.0f;
   const float g = request.g.empty() ? 1 : request.g[0], share = -round_to(g / round_to(count, type), type);
-  const SoftmaxPlan plan = plan_softmax(request.cols, type);
-  for_rows(request, [&](std::size_t begin, std::size_t end) {
-    std::vector<float> exponentials(request.cols);
-    for (std::size_t r = begin; r < end; ++r) {
-      const std::size_t first = r * request.cols;
-      const std::span<const float> row = request.x.subspan(first, request.cols);
-      const SoftmaxRow all = add_exponentials(plan, row, first, exponentials);
-      const float log_sum = narrow::cuda_logf(all.sum), sum = counts(request, r) ? 0 + share : 0;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const float own = counts(request, r) && i == target_of(request, r) ? share : 0;
-        const float log = round_to(row[i] - all.max - log_sum, type);
-        codes[first + i] = store_code(std::fma(-narrow::cuda_expf(log), sum, own), type);
-      }
+  run_softmax_rows(request, [&](std::span<const float> row, const auto&, const SoftmaxRow& all, std::size_t r) {
+    const float log_sum = narrow::cuda_logf(all.sum), sum = counts(request, r) ? 0 + share : 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float own = counts(request, r) && i == target_of(request, r) ? share : 0;
+      const float log = round_to(row[i] - all.max - log_sum, type);
+      codes[r * request.cols + i] = store_code(std::fma(-narrow::cuda_expf(log), sum, own), type);
     }
   });
 }

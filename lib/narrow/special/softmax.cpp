@@ -42,21 +42,6 @@ SoftmaxRow add_exponentials(const SoftmaxPlan& plan, std::span<const float> row,
 
 namespace {
 
-// finish(x, exponential, max, sum, index) for all elements.
-template <class Finish>
-void run_softmax_rows(const OperationRequest& request, const Finish& finish) {
-  const SoftmaxPlan plan = plan_softmax(request.cols, request.type);
-  for_rows(request, [&](std::size_t begin, std::size_t end) {
-    std::vector<float> exponentials(request.cols);
-    for (std::size_t r = begin; r < end; ++r) {
-      const std::size_t first = r * request.cols;
-      const std::span<const float> row = request.x.subspan(first, request.cols);
-      const SoftmaxRow all = add_exponentials(plan, row, first, exponentials);
-      finish(row, exponentials, all, first);
-    }
-  });
-}
-
 struct SoftmaxRowDouble {
   double max, sum;
 };
@@ -82,16 +67,17 @@ std::string softmax_kernel(const OperationRequest& request) {
 }
 
 void run_softmax(const OperationRequest& request, OperationCodes codes) {
-  run_softmax_rows(request, [&](auto row, const auto& exponentials, const SoftmaxRow& all, std::size_t first) {
-    for (std::size_t i = 0; i < row.size(); ++i) codes[first + i] = store_code(exponentials[i] / all.sum, request.type);
+  run_softmax_rows(request, [&](auto row, const auto& exponentials, const SoftmaxRow& all, std::size_t r) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      codes[r * request.cols + i] = store_code(exponentials[i] / all.sum, request.type);
   });
 }
 
 void run_log_softmax(const OperationRequest& request, OperationCodes codes) {
-  run_softmax_rows(request, [&](auto row, const auto&, const SoftmaxRow& all, std::size_t first) {
+  run_softmax_rows(request, [&](auto row, const auto&, const SoftmaxRow& all, std::size_t r) {
     const float log_sum = narrow::cuda_logf(all.sum);
     for (std::size_t i = 0; i < row.size(); ++i)
-      codes[first + i] = store_code(row[i] - all.max - log_sum, request.type);
+      codes[r * request.cols + i] = store_code(row[i] - all.max - log_sum, request.type);
   });
 }
 

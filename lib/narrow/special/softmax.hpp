@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
-#include "narrow/special/operation.hpp"
+#include "narrow/special/operation_parts.hpp"
 
 namespace narrow::detail {
 
@@ -43,5 +44,20 @@ struct SoftmaxRow {
 };
 SoftmaxRow add_exponentials(const SoftmaxPlan& plan, std::span<const float> row, std::size_t first_element,
                             std::span<float> exponentials);
+
+// finish(row, its exponentials, maximum and sum, its number) for all rows.
+template <class Finish>
+void run_softmax_rows(const OperationRequest& request, const Finish& finish) {
+  const SoftmaxPlan plan = plan_softmax(request.cols, request.type);
+  for_rows(request, [&](std::size_t begin, std::size_t end) {
+    std::vector<float> exponentials(request.cols);
+    for (std::size_t r = begin; r < end; ++r) {
+      const std::size_t first = r * request.cols;
+      const std::span<const float> row = request.x.subspan(first, request.cols);
+      const SoftmaxRow all = add_exponentials(plan, row, first, exponentials);
+      finish(row, exponentials, all, r);
+    }
+  });
+}
 
 }  // namespace narrow::detail
