@@ -153,7 +153,8 @@ const Command op_command{
     "functions it calls and where it rounds. torch is what PyTorch runs on an H200 for this type and shape; double and "
     "exact are the definition, rounded once. narrow op alone lists what there is.\n\n"
     "The result has the type of x, or of q. linear multiplies as narrow gemm does, by --model and a plan. Attention is "
-    "cudnn where that takes the operands, as in PyTorch, then flash2. Which variant gave a result that is there: "
+    "cudnn where that takes the operands, as in PyTorch, then flash2. Backward passes take the gradient of the result "
+    "as --g; x of softmax_backward and log_softmax_backward is the result of the forward pass. Which variant gave a result that is there: "
     "narrow validate --op."};
 
 }  // namespace app
