@@ -92,7 +92,7 @@ void check_flags(const OperationFlags& flags) {
   for (const std::string_view flag : takes.needed)
     if (!has(given, flag))
       throw Error(std::string(takes.name) + ": " + std::string(flag) + " is missing; for example " + std::string(flag) +
-                  " tensors.safetensors:" + std::string(flag.substr(2)));
+                  (flag == "--words" ? " 50257" : " tensors.safetensors:" + std::string(flag.substr(2))));
 }
 
 double parse_double(const char* flag, const std::string& text) {

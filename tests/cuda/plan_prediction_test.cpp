@@ -1,11 +1,13 @@
 // The plan of a product told before it runs, against the plans that were found afterwards.
 #include "narrow/golden/plan_prediction.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "cuda/golden_folder.hpp"
 #include "narrow/base/error.hpp"
 #include "narrow/dot/model.hpp"
+#include "narrow/dot/plan_ladder.hpp"
 #include "narrow/golden/torch_products.hpp"
 #include "support/contains.hpp"
 #include "support/scale.hpp"
@@ -67,6 +69,30 @@ TEST_CASE("golden: torch's question to cuBLASLt foretells the plan of nearly eve
   CHECK(open < named / 10);
   CHECK(too_long < named / 10);
   CHECK(50 * (named - open - too_long - right) < right);  // 98 %
+}
+
+TEST_CASE("golden: every plan that torch's question foretells is one that the search tries") {
+  const auto all = narrow::read_torch_products(test::read_text(NARROW_DATA "/golden/torch-products.tsv"));
+  std::map<std::string, std::size_t> missing;
+  std::size_t asked = 0;
+  for (std::size_t n = 0; n < all.size(); n += test::scale() < 0.1 ? 16 : 1) {
+    const narrow::RecordedTorchProduct& r = all[n];
+    if (!r.algorithm) continue;
+    const bool bias = r.function == "linear+bias";
+    const narrow::TorchProduct p = narrow::torch_product(r.function, r.type, r.shape, r.batch, r.library);
+    const PlanPrediction foretold = narrow::plan_of_algorithm(p.type, p.shape, *r.algorithm, bias);
+    const narrow::DotModel* model = narrow::find_dot_model(foretold.model);
+    if (model == nullptr) continue;
+    ++asked;
+    const auto k = static_cast<std::size_t>(r.shape.k);
+    const auto rungs = narrow::detail::plan_ladder({k, *model, false, bias, r.type == "f16" || r.type == "bf16"});
+    if (std::none_of(rungs.begin(), rungs.end(),
+                     [&](const narrow::Plan& plan) { return narrow::plan_text(plan) == foretold.plan; }))
+      ++missing[r.type + ", K = " + std::to_string(k) + ": " + foretold.plan];
+  }
+  for (const auto& [text, count] : missing) MESSAGE(count << ": " << text);
+  CHECK(asked > 100);
+  CHECK(missing.empty());
 }
 
 TEST_CASE("golden: a recorded shape is foretold as it was found") {

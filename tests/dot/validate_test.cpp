@@ -128,6 +128,31 @@ TEST_CASE("validate: chains, promotions and splits are told apart for every type
   require_found("hopper.mma.f16.f16.f16.k16", "chain", 256);
 }
 
+// What cuBLAS ran on an H200 for 64 x 24 x 63624, 64 x 108 x 18880, 40 x 4 x 3000, and 184 x 300 x 1600.
+TEST_CASE("validate: parts of whole lines, many of them, are found under an output of 16 bits") {
+  const narrow::Format half = narrow::find_format("fp16").value();
+  for (const auto& [k, plan] : {std::pair{63624, "split:1408"}, {18880, "split:1216,stored"}, {3000, "split:24,stored"},
+                                {1600, "split:832,serial"}}) {
+    if (few_only() && k > 3000) continue;
+    CAPTURE(k);
+    Case x("hopper.wgmma.f32.f16.f16", "chain", 24, 40, static_cast<std::size_t>(k));
+    Matrix d(24, 40, 2);
+    narrow::GemmOptions options;
+    options.output = half;
+    test::run_gemm(x.m, parse_plan(plan), x.a.codes(), x.b.codes(), {}, d, options);
+    ValidateRequest request = x.request();
+    request.d = d.codes();
+    request.d_format = half;
+    const ValidateResult r = narrow::validate(request);
+    CAPTURE(words(r));
+    CHECK(r.exact);
+    CHECK(std::any_of(r.candidates.begin(), r.candidates.end(), [&](const narrow::Candidate& c) {
+      const Plan found = c.plan, made = parse_plan(plan);  // short parts are the same under a residue
+      return narrow::same_arithmetic(*c.model, x.m) && found.length == made.length && found.partials == made.partials;
+    }));
+  }
+}
+
 TEST_CASE("validate: with C") {
   require_found("hopper.mma.f32.f16.f16.k16", "chain", 512, true, "split:128");
   require_found("ampere.mma.f32.bf16.bf16.k16", "chain", 512, true);

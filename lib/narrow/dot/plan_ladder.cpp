@@ -1,9 +1,11 @@
 #include "narrow/dot/plan_ladder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace narrow::detail {
 
@@ -21,37 +23,38 @@ std::vector<int> usual_lengths(std::size_t k, std::size_t most_parts) {
   return lengths;
 }
 
-// K in parts whose length is a multiple of what one load takes (16 bytes), and what that leaves over from the kernel's
-// tile comes first in every part. Partial results are added by a second kernel, in FP32 or in the output's format, or
-// one block after the other adds its own to what it finds in D; a bias comes in after the first two and with the first
-// block.
+// K in parts whose length is a multiple of a cache line, or where K is none itself, of what one load takes (16 bytes);
+// what that leaves over from the kernel's tile comes first in every part. Partial results are added by a second kernel,
+// in FP32 or in the output's format, or one block after the other adds its own to what it finds in D; a bias comes in
+// after the first two and with the first block.
 void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool narrow_operands) {
-  constexpr std::size_t most_parts = 160;
-  const std::size_t load = narrow_operands ? 8 : 4;
+  constexpr std::size_t most_parts = 264;  // two for each multiprocessor of a large GPU
+  const std::size_t load = narrow_operands ? 8 : 4, line = 8 * load, unit = r.k % line == 0 ? line : load;
   const bool adds = r.has_c || r.has_bias;
   std::set<std::size_t> seen;
   for (std::size_t parts = 1; parts <= most_parts && parts * load <= r.k + load; ++parts) {
-    const std::size_t even = (r.k + parts - 1) / parts, length = (even + load - 1) / load * load;
-    if (!seen.insert(length).second || (parts > 1 && (length >= r.k || (narrow_operands && length < 2 * load))))
-      continue;
+    const std::size_t even = (r.k + parts - 1) / parts, length = (even + unit - 1) / unit * unit;
+    if (!seen.insert(length).second || (parts > 1 && length >= r.k)) continue;
     const auto leaves = [&](std::size_t tile) { return length % tile != 0 || r.k % length % tile != 0; };
+    bool whole = false;
     for (const int tile : {64, 128, 32, 16}) {
       if (narrow_operands ? tile == 16 : tile > 32) continue;
       const bool rest = parts == 1 ? r.k % static_cast<std::size_t>(tile) != 0 : leaves(static_cast<std::size_t>(tile));
       Plan plan{.order = parts == 1 ? SumOrder::chain : SumOrder::split,
                 .length = parts == 1 ? 0 : static_cast<int>(length)};
       if (rest) plan.residue = tile;
-      else if (tile != (narrow_operands ? 64 : 32)) continue;  // no rest: the tile does not matter
+      else if (std::exchange(whole, true)) continue;  // no rest: the tile does not matter
       if (!narrow_operands) plan.operands = Operands::nearest_even;
       plans.push_back(plan);
       if (parts > 1 && r.has_bias) plans.push_back(plan), plans.back().c = PlaceOfC::first;
       if (!r.narrow_output) continue;
       if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;
-      // Shorter parts would be the sums of an accumulator of D's format under another name.
-      if (parts == 1 || length < 64) continue;
+      if (parts == 1) continue;
       plan.partials = Partials::stored;
       plans.push_back(plan);
       if (adds) plans.push_back(plan), plans.back().c = PlaceOfC::after;
+      // Shorter parts would be the sums of an accumulator of D's format under another name.
+      if (length < 64) continue;
       plan.partials = Partials::serial;
       plans.push_back(plan);
       if (r.has_bias) plans.push_back(plan), plans.back().c = PlaceOfC::first;
@@ -108,6 +111,12 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   for (const int length : usual) {
     plans.push_back({.order = SumOrder::split, .length = length});
     if (r.has_bias) plans.push_back({.order = SumOrder::split, .length = length, .c = PlaceOfC::first});
+  }
+  // Where there are few outputs and much of K: parts for all multiprocessors, of whole lines of 128 bytes.
+  for (std::size_t parts = 17; parts <= 66 && !by_fma; ++parts) {
+    const std::size_t line = 1024 / std::bit_ceil(static_cast<unsigned>(r.model.a.format.width())), even = (k + parts - 1) / parts;
+    if (const std::size_t length = (even + line - 1) / line * line; length < k)
+      plans.push_back({.order = SumOrder::split, .length = static_cast<int>(length)});
   }
   if (!by_fma)
     for (const int residue : {16, 32, 64, 128})

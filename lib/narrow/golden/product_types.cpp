@@ -42,14 +42,14 @@ TorchProduct torch_product(const std::string& function, const std::string& type,
                                               {"s8", "int8", "int8", "int32"}};
   const auto found = std::find_if(types.begin(), types.end(), [&](const ProductType& t) { return t.name == type; });
   if (found == types.end())
-    throw Error("gpu: torch: unknown type '" + type + "'; one of f16, bf16, tf32, e4m3, e4m3-slow, s8");
+    throw Error("unknown type '" + type + "'; one of f16, bf16, tf32, e4m3, e4m3-slow, s8");
   const bool linear = function.starts_with("linear"), narrow_type = found->a == "e4m3" || found->a == "int8";
   if (function != "matmul" && (narrow_type || (function != "linear" && function != "linear+bias" && function != "bmm")))
-    throw Error("gpu: torch: unknown call '" + function + "' of " + type + "; one of matmul" +
+    throw Error("unknown call '" + function + "' of " + type + "; one of matmul" +
                 (narrow_type ? " alone" : ", linear, linear+bias, bmm"));
-  if (batch < 1 || (batch > 1 && function != "bmm")) throw Error("gpu: torch: a batch goes with bmm");
+  if (batch < 1 || (batch > 1 && function != "bmm")) throw Error("a batch goes with bmm");
   if (library != "cublas" && library != "cublaslt")
-    throw Error("gpu: torch: unknown library '" + library + "'; cublas or cublaslt");
+    throw Error("unknown library '" + library + "'; cublas or cublaslt");
   const bool bias = function == "linear+bias", lt = bias || narrow_type || library == "cublaslt";
   return {*found,
           {shape.n, shape.m, shape.k},
