@@ -23,16 +23,27 @@ std::vector<int> usual_lengths(std::size_t k, std::size_t most_parts) {
   return lengths;
 }
 
-// K in parts whose length is a multiple of a cache line, or where K is none itself, of what one load takes (16 bytes);
-// what that leaves over from the kernel's tile comes first in every part. Partial results are added by a second kernel,
-// in FP32 or in the output's format, or one block after the other adds its own to what it finds in D; a bias comes in
-// after the first two and with the first block.
-void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, bool narrow_operands) {
-  constexpr std::size_t most_parts = 264;  // two for each multiprocessor of a large GPU
-  const std::size_t load = narrow_operands ? 8 : 4, line = 8 * load, unit = r.k % line == 0 ? line : load;
+// Parts for as many blocks as fill a GPU where there are few outputs and much of K: whole lines of 128 bytes.
+void add_parts_of_lines(std::vector<Plan>& plans, const LadderRequest& r) {
+  const std::size_t line = 1024 / std::bit_ceil(static_cast<unsigned>(r.model.a.format.width()));
+  for (std::size_t parts = 17; parts <= 66; ++parts) {
+    const std::size_t even = (r.k + parts - 1) / parts, length = (even + line - 1) / line * line;
+    if (length < r.k) plans.push_back({.order = SumOrder::split, .length = static_cast<int>(length)});
+  }
+}
+
+// K in parts whose length is a multiple of `unit`: a line of 128 bytes, where lines divide K and an operand has K along
+// its rows, else what one load takes (16 bytes). What that leaves over from the kernel's tile comes first in every
+// part. Partial results are added by a second kernel, in FP32 or in the output's format, or one block after the other
+// adds its own to what it finds in D; a bias comes in after the first two and with the first block.
+void add_cutlass_splits(std::vector<Plan>& plans, const LadderRequest& r, std::size_t unit) {
+  const bool narrow_operands = r.model.a.format != "tf32"_fmt;
+  // Two for each multiprocessor of a large GPU; fewer where the usual plans, tried with operands rounded in three ways,
+  // leave less time.
+  const std::size_t most_parts = narrow_operands ? 264 : 160;
   const bool adds = r.has_c || r.has_bias;
   std::set<std::size_t> seen;
-  for (std::size_t parts = 1; parts <= most_parts && parts * load <= r.k + load; ++parts) {
+  for (std::size_t parts = 1; parts <= most_parts && (parts - 1) * unit <= r.k; ++parts) {
     const std::size_t even = (r.k + parts - 1) / parts, length = (even + unit - 1) / unit * unit;
     if (!seen.insert(length).second || (parts > 1 && length >= r.k)) continue;
     const auto leaves = [&](std::size_t tile) { return length % tile != 0 || r.k % length % tile != 0; };
@@ -112,12 +123,7 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
     plans.push_back({.order = SumOrder::split, .length = length});
     if (r.has_bias) plans.push_back({.order = SumOrder::split, .length = length, .c = PlaceOfC::first});
   }
-  // Where there are few outputs and much of K: parts for all multiprocessors, of whole lines of 128 bytes.
-  for (std::size_t parts = 17; parts <= 66 && !by_fma; ++parts) {
-    const std::size_t line = 1024 / std::bit_ceil(static_cast<unsigned>(r.model.a.format.width())), even = (k + parts - 1) / parts;
-    if (const std::size_t length = (even + line - 1) / line * line; length < k)
-      plans.push_back({.order = SumOrder::split, .length = static_cast<int>(length)});
-  }
+  if (!by_fma && !rounds_operands) add_parts_of_lines(plans, r);
   if (!by_fma)
     for (const int residue : {16, 32, 64, 128})
       if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
@@ -158,9 +164,10 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
       all.push_back(plan);
       if (!rounds_operands) break;
     }
-  const bool is_nvidia = r.model.generation <= Generation::rtx_blackwell;
-  if (is_nvidia && r.model.fraction_bits > 0 && !r.model.is_block_scaled() && r.model.a.format.width() != 8)
-    add_cutlass_splits(all, r, !rounds_operands);
+  const bool is_cut = r.model.generation <= Generation::rtx_blackwell && r.model.fraction_bits > 0 &&
+                      !r.model.is_block_scaled() && r.model.a.format.width() >= 16;
+  const std::size_t load = rounds_operands ? 4 : 8, line = 8 * load;
+  if (is_cut) add_cutlass_splits(all, r, k % line == 0 ? line : load);
   if (rounds_operands) {
     std::vector<Plan> slices;
     add_slices(slices, r, {64, 32});
@@ -170,6 +177,7 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
     if (rounds_operands) plan.operands = Operands::nearest_even;
     all.push_back(plan);
   }
+  if (is_cut && k % line == 0) add_cutlass_splits(all, r, load);
   std::set<std::string> seen;  // several families have a plan
   std::erase_if(all, [&](const Plan& plan) { return !seen.insert(plan_text(plan)).second; });
   return all;
