@@ -24,8 +24,7 @@ std::vector<int> usual_lengths(std::size_t k, std::size_t most_parts) {
 }
 
 // Parts for as many blocks as fill a GPU where there are few outputs and much of K: whole lines of 128 bytes.
-void add_parts_of_lines(std::vector<Plan>& plans, const LadderRequest& r) {
-  const std::size_t line = 1024 / std::bit_ceil(static_cast<unsigned>(r.model.a.format.width()));
+void add_parts_of_lines(std::vector<Plan>& plans, const LadderRequest& r, std::size_t line) {
   for (std::size_t parts = 17; parts <= 66; ++parts) {
     const std::size_t even = (r.k + parts - 1) / parts, length = (even + line - 1) / line * line;
     if (length < r.k) plans.push_back({.order = SumOrder::split, .length = static_cast<int>(length)});
@@ -113,6 +112,8 @@ void add_thread_sums(std::vector<Plan>& plans, const LadderRequest& r) {
 std::vector<Plan> plan_ladder(const LadderRequest& r) {
   const std::size_t k = r.k;
   const bool by_fma = r.model.rule == DotRule::fma_chain, rounds_operands = r.model.a.format == "tf32"_fmt;
+  // What one load (16 bytes) and one line (128 bytes) have of K.
+  const std::size_t load = 128 / std::bit_ceil(static_cast<unsigned>(r.model.a.format.width())), line = 8 * load;
   std::vector<Plan> plans{Plan{}};
   if (r.has_c) plans.push_back({.c = PlaceOfC::last});
   if ((r.has_c || r.has_bias) && r.narrow_output) plans.push_back({.c = PlaceOfC::after});
@@ -123,7 +124,7 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
     plans.push_back({.order = SumOrder::split, .length = length});
     if (r.has_bias) plans.push_back({.order = SumOrder::split, .length = length, .c = PlaceOfC::first});
   }
-  if (!by_fma && !rounds_operands) add_parts_of_lines(plans, r);
+  if (!by_fma && !rounds_operands) add_parts_of_lines(plans, r, line);
   if (!by_fma)
     for (const int residue : {16, 32, 64, 128})
       if (k % static_cast<std::size_t>(residue) != 0) plans.push_back({.residue = residue});
@@ -166,7 +167,6 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
     }
   const bool is_cut = r.model.generation <= Generation::rtx_blackwell && r.model.fraction_bits > 0 &&
                       !r.model.is_block_scaled() && r.model.a.format.width() >= 16;
-  const std::size_t load = rounds_operands ? 4 : 8, line = 8 * load;
   if (is_cut) add_cutlass_splits(all, r, k % line == 0 ? line : load);
   if (rounds_operands) {
     std::vector<Plan> slices;
