@@ -104,7 +104,7 @@ std::string differences_of(const std::vector<Candidate>& candidates) {
       {"kind of sum", [](const Candidate& c) { return std::string(c.model->generation == Generation::software ? unit_name(c.model->unit) : "tensor core"); }},
       {"products a step", [](const Candidate& c) { return c.model->generation == Generation::software ? "" : std::to_string(c.model->products_per_step); }},
       {"bits kept below the largest exponent", [](const Candidate& c) { return c.model->fraction_bits == 0 ? "" : std::to_string(c.model->fraction_bits); }},
-      {"cut of K", [](const Candidate& c) { return plan_text(c.plan); }},
+      {"plan", [](const Candidate& c) { return plan_text(c.plan); }},
   };
   constexpr std::size_t most = 6;
   std::string text;
