@@ -84,10 +84,9 @@ float fold_chunk(std::array<float, chunk_threads>& threads) {
   return detail::fold_block(threads.data(), chunk_threads / 32, [](float a, float b) { return a + b; });
 }
 
-// The sum of squares of up to 65536 elements. Vectors of 4 go to the threads in turn; where the last one is not whole,
-// single elements do instead. Either way a thread has four sums.
-float chunk_squares(std::span<const float> x) {
-  const bool whole = x.size() % sums_of_thread == 0;
+// The sum of squares of up to 65536 elements. Vectors of 4 go to the threads in turn; where the tensor's last one is not
+// whole, single elements do instead, in all chunks of the tensor. Either way a thread has four sums.
+float chunk_squares(std::span<const float> x, bool whole) {
   std::array<float, chunk_threads * sums_of_thread> sums{};
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t at = i % sums.size();
@@ -104,7 +103,8 @@ float tensor_norm(std::span<const float> x) {
   std::array<float, chunk_threads> threads{};
   for (std::size_t chunk = 0; chunk * chunk_elements < x.size(); ++chunk) {
     const std::size_t first = chunk * chunk_elements;
-    threads[chunk % chunk_threads] += chunk_squares(x.subspan(first, std::min(chunk_elements, x.size() - first)));
+    threads[chunk % chunk_threads] +=
+        chunk_squares(x.subspan(first, std::min(chunk_elements, x.size() - first)), x.size() % sums_of_thread == 0);
   }
   return std::sqrt(fold_chunk(threads));
 }
