@@ -34,9 +34,22 @@ struct Operands {
   }
   // The largest exponents of a step's products, column by column; below no_product where all are zero products.
   void largest(int row, size_t products, IntLanes (&out)[vectors]) const {
+    const E* a = at.a_exponent + static_cast<size_t>(row) * at.pitch;
+    if constexpr (has_group_lanes) {
+      constexpr int group = group_of<E>, width = lane_bytes / static_cast<int>(sizeof(E));
+      if (products % group == 0) {
+        GroupRow<E> best[group_rows];
+        for (GroupRow<E>& most : best) most = GroupRow<E>{} + static_cast<E>(2 * zero_exponent<E>);
+        for (size_t k = 0; k < products; k += group)
+          for (int r = 0; r < group_rows; ++r) {
+            const auto e = spread_group(a + k, r) + load_as<GroupRow<E>>(at.b_exponent + k * lane_columns + static_cast<size_t>(r * width));
+            best[r] = e > best[r] ? e : best[r];
+          }
+        return largest_of_groups<E>(best, out);
+      }
+    }
     using Exponents = Lanes<E, 16 / sizeof(E)>;
     constexpr int width = 16 / sizeof(E), parts = columns / width;
-    const E* a = at.a_exponent + static_cast<size_t>(row) * at.pitch;
     Exponents best[parts];
     for (int v = 0; v < parts; ++v) best[v] = Exponents{} + static_cast<E>(2 * zero_exponent<E>);
     for (size_t k = 0; k < products; ++k)
@@ -92,18 +105,20 @@ inline FloatLanes round_to_half(IntLanes sum, IntLanes lowest) {
 
 inline IntLanes larger(IntLanes a, IntLanes b) { return a > b ? a : b; }
 
-// Steps of Rows rows side by side.
-template <int Rows>
+// Steps of Rows rows side by side, of Products products where their number is known when this is compiled (0: it is not).
+template <int Rows, int Products>
 struct FusedLanes {
   FloatLanes acc[Rows][vectors];
   IntLanes lowest[Rows][vectors];  // 2^lowest is the quantum of a step: the largest exponent of products, addend and floor, less F
+
+  static size_t step_products(const LaneConstants& c) { return static_cast<size_t>(Products != 0 ? Products : c.products_per_step); }
 
   template <class Factors>
   void find_lowest(const LaneConstants& c, const Factors& x) {
     const IntLanes floor = IntLanes{} + c.exponent_floor, least = IntLanes{} + c.accumulator_min_exponent;
     for (int r = 0; r < Rows; ++r) {
       IntLanes largest[vectors];
-      x.largest(r, static_cast<size_t>(c.products_per_step), largest);
+      x.largest(r, step_products(c), largest);
       for (int v = 0; v < vectors; ++v) {
         const IntLanes magnitude = as<IntLanes>(acc[r][v]) & 0x7FFFFFFF, exponent = (magnitude >> 23) - 127;
         const IntLanes own = magnitude == 0 ? floor : larger(exponent, least);
@@ -129,7 +144,7 @@ struct FusedLanes {
   template <bool Halves, class Factors>
     requires std::is_same_v<typename Factors::Real, float>
   unsigned step(const DotModel& m, const LaneConstants& c, const Factors& x) {
-    const auto products = static_cast<size_t>(c.products_per_step);
+    const size_t products = step_products(c);
     find_lowest(c, x);
     IntLanes sums[Rows][vectors] = {}, more[Rows][vectors] = {}, slow[Rows] = {};
     FloatLanes per_quantum[Rows][vectors], quantum[Rows][vectors];
@@ -141,9 +156,8 @@ struct FusedLanes {
       }
     sum_quanta(x, 0, Halves ? products / 2 : products, per_quantum, sums);
     if constexpr (Halves) sum_quanta(x, products / 2, products, per_quantum, more);
-    unsigned infinite = 0;
-    for (int r = 0; r < Rows; ++r) {
-      FloatLanes results[vectors];
+    FloatLanes results[Rows][vectors];
+    for (int r = 0; r < Rows; ++r)
       for (int v = 0; v < vectors; ++v) {
         constexpr int32_t safe = 1 << 29;  // two such sums and the addend (below 2^27) stay within 32 bits
         slow[r] |= (sums[r][v] > safe) | (sums[r][v] < -safe);
@@ -152,21 +166,19 @@ struct FusedLanes {
         const IntLanes addend = __builtin_convertvector(acc[r][v] * per_quantum[r][v], IntLanes);
         const auto sum = as<IntLanes>(as<WordLanes>(sums[r][v]) + as<WordLanes>(more[r][v]) + as<WordLanes>(addend));
         if (c.rounds_to_nearest) {
-          results[v] = round_to_half(sum, lowest[r][v]);
-          slow[r] |= (as<IntLanes>(results[v]) & 0x7FFFFFFF) > 0x477FE000;  // 65504
+          results[r][v] = round_to_half(sum, lowest[r][v]);
+          slow[r] |= (as<IntLanes>(results[r][v]) & 0x7FFFFFFF) > 0x477FE000;  // 65504
           continue;
         }
-        // Toward zero: the nearest float, or the one before it where that is farther out than the sum.
-        const FloatLanes nearest = __builtin_convertvector(sum, FloatLanes);
-        const IntLanes back = __builtin_convertvector(nearest, IntLanes);
-        const IntLanes beyond = (back ^ (sum >> 31)) > (sum ^ (sum >> 31));  // |back| > |sum|, by one's complement
-        results[v] = as<FloatLanes>((as<IntLanes>(nearest) + beyond) & c.kept_mask) * quantum[r][v];
+        results[r][v] = as<FloatLanes>(as<IntLanes>(cut_to_float(sum)) & c.kept_mask) * quantum[r][v];
         // Subnormal or infinite: not what a multiplication of floats decides.
-        const IntLanes magnitude = as<IntLanes>(results[v]) & 0x7FFFFFFF;
+        const IntLanes magnitude = as<IntLanes>(results[r][v]) & 0x7FFFFFFF;
         slow[r] |= ((magnitude < 0x00800000) & (sum != 0)) | (magnitude >= 0x7F800000);
       }
+    unsigned infinite = 0;
+    for (int r = 0; r < Rows; ++r) {
       if (!any(as<WordLanes>(slow[r]))) [[likely]] {
-        for (int v = 0; v < vectors; ++v) acc[r][v] = results[v];
+        for (int v = 0; v < vectors; ++v) acc[r][v] = results[r][v];
         continue;
       }
       int64_t quanta[columns];
@@ -192,7 +204,7 @@ struct FusedLanes {
           per_quantum[2 * v + part] = as<DoubleLanes>((1023 - __builtin_convertvector(parts[part], QuantaLanes)) << 52);
       }
       QuantaLanes quanta[2 * vectors] = {};
-      for (size_t k = 0; k < static_cast<size_t>(c.products_per_step); ++k)
+      for (size_t k = 0; k < step_products(c); ++k)
         for (int v = 0; v < 2 * vectors; ++v)
           quanta[v] += __builtin_convertvector(x.template product<DoubleLanes>(r, k, v) * per_quantum[v], QuantaLanes);
       int64_t sums[columns];
@@ -218,8 +230,8 @@ struct FusedLanes {
   // Returns the rows (bits) of which nothing is known.
   template <bool Halves, class Factors>
   static unsigned chain(const DotModel& m, const LaneConstants& c, Factors x, size_t products, float* accumulators) {
-    const auto step_products = static_cast<size_t>(c.products_per_step);
-    const size_t instruction = c.steps_per_instruction == 0 ? products : step_products * static_cast<size_t>(c.steps_per_instruction);
+    const size_t of_step = step_products(c);
+    const size_t instruction = c.steps_per_instruction == 0 ? products : of_step * static_cast<size_t>(c.steps_per_instruction);
     FusedLanes lanes;
     unsigned lost = 0;
     __builtin_memcpy(lanes.acc, accumulators, sizeof lanes.acc);
@@ -229,7 +241,7 @@ struct FusedLanes {
         __builtin_memcpy(entered, lanes.acc, sizeof entered);
         __builtin_memset(lanes.acc, 0, sizeof lanes.acc);
       }
-      for (size_t i = 0; i < instruction; i += step_products, x.advance(step_products)) {
+      for (size_t i = 0; i < instruction; i += of_step, x.advance(of_step)) {
         lost |= lanes.template step<Halves>(m, c, x);
         if (lost == (1u << Rows) - 1) return lost;
       }
@@ -251,8 +263,12 @@ struct FusedLanes {
 
 template <int Rows, class Factors>
 unsigned chain(const DotModel& m, const LaneConstants& c, const Factors& x, size_t products, float* accumulators) {
-  return c.in_halves ? FusedLanes<Rows>::template chain<true>(m, c, x, products, accumulators)
-                     : FusedLanes<Rows>::template chain<false>(m, c, x, products, accumulators);
+  if (c.in_halves) return FusedLanes<Rows, 0>::template chain<true>(m, c, x, products, accumulators);
+  if constexpr (Rows > 1 && std::is_same_v<typename Factors::Real, float>) {
+    if (c.products_per_step == 8) return FusedLanes<Rows, 8>::template chain<false>(m, c, x, products, accumulators);
+    if (c.products_per_step == 16) return FusedLanes<Rows, 16>::template chain<false>(m, c, x, products, accumulators);
+  }
+  return FusedLanes<Rows, 0>::template chain<false>(m, c, x, products, accumulators);
 }
 
 template <class R, class E>

@@ -225,7 +225,10 @@ inline void widen_bytes(const int8_t (&x)[16], IntLanes (&out)[16 / lane_count])
   const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
   out[0] = as<IntLanes>(vmovl_s16(vget_low_s16(low))), out[1] = as<IntLanes>(vmovl_high_s16(low));
   out[2] = as<IntLanes>(vmovl_s16(vget_low_s16(high))), out[3] = as<IntLanes>(vmovl_high_s16(high));
-#elif defined(NARROW_LANES_AVX2) || defined(NARROW_LANES_AVX512) || !defined(__SSE2__)
+#elif defined(NARROW_LANES_AVX2)  // the compiler would move the upper ones byte by byte
+  const __m128i bytes = load_as<__m128i>(x);
+  out[0] = as<IntLanes>(_mm256_cvtepi8_epi32(bytes)), out[1] = as<IntLanes>(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+#elif defined(NARROW_LANES_AVX512) || !defined(__SSE2__)
   using Part = Lanes<int8_t, lane_count>;
   for (int v = 0; v < 16 / lane_count; ++v) out[v] = __builtin_convertvector(load_as<Part>(x + v * lane_count), IntLanes);
 #else  // each byte four times over, and moved down
@@ -234,6 +237,77 @@ inline void widen_bytes(const int8_t (&x)[16], IntLanes (&out)[16 / lane_count])
   out[1] = as<IntLanes>(_mm_srai_epi32(_mm_unpackhi_epi16(low, low), 24));
   out[2] = as<IntLanes>(_mm_srai_epi32(_mm_unpacklo_epi16(high, high), 24));
   out[3] = as<IntLanes>(_mm_srai_epi32(_mm_unpackhi_epi16(high, high), 24));
+#endif
+}
+
+// Exponents of sixteen columns, a few k side by side as B has them: 64 bytes, four k of bytes or two of 16 bits.
+template <class E>
+inline constexpr int group_of = 4 / sizeof(E);
+template <class E>
+using GroupRow = Lanes<E, lane_bytes / sizeof(E)>;
+inline constexpr int group_rows = 64 / lane_bytes;
+
+#if defined(NARROW_LANES_AVX2) || defined(NARROW_LANES_AVX512)
+inline constexpr bool has_group_lanes = true;
+
+// Which byte of four each of 64 takes, so that the exponent of k stands in the columns of k.
+template <class E>
+struct GroupOrder {
+  uint8_t from[64];
+  constexpr GroupOrder() : from() {
+    for (unsigned i = 0; i < 64; ++i) from[i] = static_cast<uint8_t>(sizeof(E) == 1 ? i / 16 : i / 32 * 2 + i % 2);
+  }
+};
+template <class E>
+alignas(64) inline constexpr GroupOrder<E> group_order{};
+
+// Of that many exponents of A each in sixteen columns: row r.
+template <class E>
+inline GroupRow<E> spread_group(const E* x, int r) noexcept {
+  int32_t word;
+  __builtin_memcpy(&word, x, sizeof word);
+  const uint8_t* from = group_order<E>.from + lane_bytes * r;
+#if defined(NARROW_LANES_AVX512)
+  return as<GroupRow<E>>(_mm512_shuffle_epi8(_mm512_set1_epi32(word), load_as<__m512i>(from)));
+#else
+  return as<GroupRow<E>>(_mm256_shuffle_epi8(_mm256_set1_epi32(word), load_as<__m256i>(from)));
+#endif
+}
+// The largest of each column as words.
+template <class E>
+inline void largest_of_groups(const GroupRow<E> (&x)[group_rows], IntLanes (&out)[16 / lane_count]) noexcept {
+#if defined(NARROW_LANES_AVX512)
+  const __m256i low = _mm512_castsi512_si256(as<__m512i>(x[0])), high = _mm512_extracti64x4_epi64(as<__m512i>(x[0]), 1);
+#else
+  const __m256i low = as<__m256i>(x[0]), high = as<__m256i>(x[1]);
+#endif
+  const __m256i both = sizeof(E) == 1 ? _mm256_max_epi8(low, high) : _mm256_max_epi16(low, high);
+  const __m128i first = _mm256_castsi256_si128(both), second = _mm256_extracti128_si256(both, 1);
+  const __m128i bytes = _mm_max_epi8(first, second);
+#if defined(NARROW_LANES_AVX512)
+  out[0] = as<IntLanes>(sizeof(E) == 1 ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepi16_epi32(both));
+#else
+  out[0] = as<IntLanes>(sizeof(E) == 1 ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepi16_epi32(first));
+  out[1] = as<IntLanes>(sizeof(E) == 1 ? _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)) : _mm256_cvtepi16_epi32(second));
+#endif
+}
+#else
+inline constexpr bool has_group_lanes = false;
+template <class E>
+GroupRow<E> spread_group(const E* x, int r) noexcept;  // never asked
+template <class E>
+void largest_of_groups(const GroupRow<E> (&x)[group_rows], IntLanes (&out)[16 / lane_count]) noexcept;
+#endif
+
+// Integers as floats, cut toward zero: the nearest float, or the one before it where that is farther out.
+inline FloatLanes cut_to_float(IntLanes x) noexcept {
+#if defined(NARROW_LANES_AVX512)
+  return as<FloatLanes>(_mm512_cvt_roundepi32_ps(as<__m512i>(x), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+#else
+  const FloatLanes nearest = __builtin_convertvector(x, FloatLanes);
+  const IntLanes back = __builtin_convertvector(nearest, IntLanes);
+  const IntLanes beyond = (back ^ (x >> 31)) > (x ^ (x >> 31));  // |back| > |x|, by one's complement
+  return as<FloatLanes>(as<IntLanes>(nearest) + beyond);
 #endif
 }
 
