@@ -138,6 +138,11 @@ Action declare(Arguments& arguments) {
 
 Operated operate(const OperationFlags& flags) {
   const LoadedOperation operation = load_operation(flags);
+  if (operation.variants.empty())
+    throw narrow::Error(
+        "--variant: " + flags.variant.value_or(flags.name) +
+        ": cuBLAS chooses the orders of sums for one head, one query or one key; narrow validate --op attention finds them in a "
+        "result, --plan SCORES/VALUES takes them, for example --plan split:32/chain");
   const OperationVariant& first = operation.variants.front();
   // What was not asked for is no definition in double: its bits are no kernel's.
   if (!flags.variant && !first.is_kernel)

@@ -44,7 +44,7 @@ const Takes& taken_by(std::string_view name) {
       {"mean", {"--x"}, {}},
       {"cross_entropy", {"--x", "--target"}, {}},
       {"linear", {"--x", "--w"}, {"--b", "--model"}},
-      {"attention", {"--q", "--k", "--v"}, {"--scale", "--causal"}},
+      {"attention", {"--q", "--k", "--v"}, {"--scale", "--causal", "--plan"}},
       {"softmax_backward", {"--x", "--g"}, {}},
       {"log_softmax_backward", {"--x", "--g"}, {}},
       {"layer_norm_backward", {"--x", "--g"}, {"--w", "--eps"}},
@@ -81,6 +81,7 @@ void check_flags(const OperationFlags& flags) {
   std::vector<const char*> given = flags.given();
   if (flags.b.file) given.push_back("--b");
   if (flags.model) given.push_back("--model");
+  if (flags.plan) given.push_back("--plan");
   const auto has = [](const auto& list, std::string_view word) {
     return std::find(list.begin(), list.end(), word) != list.end();
   };
@@ -160,6 +161,7 @@ void choose(const OperationFlags& flags, const std::vector<std::string_view>& kn
                 "variants of " + flags.name + ": " + joined(known));
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const OperationVariant& v) { return v.name == *flags.variant; });
+  if (found == all.end() && operation.found && *flags.variant == "math") return all.clear();
   if (found == all.end())
     throw Error("--variant: " + *flags.variant + " does not take these operands" +
                 (fit.empty() ? "" : "; those that do: " + joined(fit)));
@@ -261,6 +263,26 @@ struct AttentionData {
   std::vector<std::uint16_t> q, k, v, g;
 };
 
+// "SCORES/VALUES".
+narrow::AttentionPlans parse_plans(const std::string& text) {
+  const std::size_t bar = text.find('/');
+  if (bar == std::string::npos)
+    throw Error("--plan: " + narrow::quote(text) + " is no pair of orders, of the scores and of the values; for example split:32/chain");
+  return blame("--plan", [&] {
+    return narrow::AttentionPlans{narrow::parse_plan(text.substr(0, bar)), narrow::parse_plan(text.substr(bar + 1))};
+  });
+}
+
+OperationVariant attention_variant(const narrow::AttentionRow& row, const std::shared_ptr<const AttentionData>& data,
+                                   std::optional<narrow::AttentionPlans> plans = {}) {
+  narrow::AttentionRequest r = data->request;
+  if (plans) r.plans = plans;
+  return {std::string(row.variant), row.kernel(r), std::string(row.what), row.variant != "double", [data, r, &row] {
+            const auto o = narrow::run_attention(row.variant, r);
+            return std::vector<std::uint32_t>(o.begin(), o.end());
+          }};
+}
+
 // Batch, heads, length, dimension: ones stand in front.
 std::array<std::size_t, 4> four(const Tensor& t, const MatrixFlags& flags) {
   if (t.shape.size() > 4)
@@ -284,6 +306,7 @@ LoadedOperation load_attention(const OperationFlags& flags) {
   r.type = q.type.format, r.batch = of_q[0], r.heads = of_q[1], r.queries = of_q[2], r.dim = of_q[3];
   r.kv_heads = of_k[1], r.keys = of_k[2], r.causal = flags.causal, r.threads = parse_threads(flags.threads);
   if (flags.scale) r.scale = parse_double("--scale", *flags.scale);
+  if (flags.plan) r.plans = parse_plans(*flags.plan);
   const auto read = [](const Tensor& t, const char* flag, std::vector<std::uint16_t>& codes) {
     codes.resize(count_of(t));
     blame(flag, [&] { return narrow::read_codes(t, 0, std::span(codes)), 0; });
@@ -307,6 +330,15 @@ LoadedOperation load_attention(const OperationFlags& flags) {
     if (backward && row->run_backward == nullptr) continue;
     known.push_back(row->variant);
     const std::string kernel = row->kernel(r).empty() ? "" : backward ? row->backward_kernel(r) : row->kernel(r);
+    if (kernel.empty() && !backward && row->variant == "math")
+      operation.found = [data, row](const std::vector<std::uint32_t>& d) {
+        std::vector<OperationVariant> variants;
+        const std::vector<std::uint16_t> o(d.begin(), d.end());
+        std::vector<narrow::AttentionPlans> plans = narrow::find_attention_plans(data->request, o);
+        if (plans.empty()) plans.emplace_back();  // how far one chain each is from it
+        for (const narrow::AttentionPlans& each : plans) variants.push_back(attention_variant(*row, data, each));
+        return variants;
+      };
     if (kernel.empty()) continue;
     if (backward) {
       operation.variants.push_back(
@@ -317,11 +349,7 @@ LoadedOperation load_attention(const OperationFlags& flags) {
            }});
       continue;
     }
-    operation.variants.push_back(
-        {std::string(row->variant), kernel, std::string(row->what), row->variant != "double", [data, row] {
-           const auto o = narrow::run_attention(row->variant, data->request);
-           return std::vector<std::uint32_t>(o.begin(), o.end());
-         }});
+    operation.variants.push_back(attention_variant(*row, data));
   }
   // What torch takes on an H200, where it applies.
   std::stable_partition(operation.variants.begin(), operation.variants.end(),
@@ -402,6 +430,8 @@ void OperationFlags::declare(Arguments& arguments, bool beside_products) {
   arguments.option("--x-format", format, "F", "what integers in the operands are codes of: bf16, fp16, fp32");
   if (beside_products) return;
   arguments.option("--model", model, "NAME", "linear: a model of narrow models (default: hopper.wgmma of the type)");
+  arguments.option("--plan", plan, "SCORES/VALUES",
+                   "attention, math with one head: the orders of its sums as validate --op names them, for example split:32/chain");
   arguments.option("--threads", threads, "N", "threads (default: all cores); the bits do not depend on it");
 }
 

@@ -14,7 +14,7 @@ namespace app {
 
 struct OperationFlags {
   std::string name;  // "softmax"
-  std::optional<std::string> variant, model, eps, scale, threads, words;
+  std::optional<std::string> variant, model, plan, eps, scale, threads, words;
   std::optional<std::string> format;  // --x-format: what integers in the operands are codes of
   MatrixFlags x{"--x"}, w{"--w"}, b{"--b"}, g{"--g"}, target{"--target"}, q{"--q"}, k{"--k"}, v{"--v"};
   bool causal = false;
@@ -42,8 +42,10 @@ struct LoadedOperation {
   std::string name;
   narrow::Format format;             // of the result
   std::vector<std::uint64_t> shape;  // of the result
-  // Those that apply, the likeliest first; one where the flags name it. Never empty.
+  // Those that apply, the likeliest first; one where the flags name it. Empty only where `found` is there.
   std::vector<OperationVariant> variants;
+  // Those whose orders of sums no rule tells but the result itself, at least one.
+  std::function<std::vector<OperationVariant>(const std::vector<std::uint32_t>& d)> found = {};
 };
 
 // Throws narrow::Error: an unknown name, operands that are missing, unexpected or do not fit, a variant that does not

@@ -4,7 +4,7 @@
 
 Five types (f16, bf16, tf32, e4m3, s8) take each shape through torch: matmul, linear with and without bias, a batch (--apis; relu and gelu are
 torch._addmm_activation, triton and triton-128 the kernel of triton_kernels.py); 400 shapes are 2,000 products. Each goes through every library of --blas, and a result that an earlier one gave is not
-searched again. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
+searched again; attention and attention+causal are one head of the backend MATH, put to validate --op. Operands are product_code() of lib/narrow/golden/product_inputs.hpp (B of a linear layer is n x k; its bias has the seed + 1000); the hash
 is that of record_operations.py. Those that are not named are kept with --keep.
 """
 
@@ -25,6 +25,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from safetensors.torch import save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -79,6 +80,14 @@ def product(kind, api, m, n, k, seed):
         a, b = integers(seed, 0, (m, k)), integers(seed, 1, (k, n))
         return {"a": a, "b": b}, lambda: torch._int_mm(a, b)
     dtype = FLOATS[kind]
+    if api.startswith("attention"):
+        causal, dim = api.endswith("causal"), 64 if seed % 2 else 128
+        q, (key, value) = (1, 1, m, dim), (tensor(s, i, (1, 1, m if causal else n, dim), dtype) for s, i in ((seed, 1), (seed + 1000, 0)))
+        operands = {"q": tensor(seed, 0, q, dtype), "k": key, "v": value}
+
+        def attention():
+            with sdpa_kernel(SDPBackend.MATH): return F.scaled_dot_product_attention(*operands.values(), is_causal=causal)
+        return operands, attention
     if api == "bmm":
         items = 2 + seed % 3
         a, b = tensor(seed, 0, (items, m, k), dtype), tensor(seed, 1, (items, k, n), dtype)
@@ -105,9 +114,13 @@ def cublas_version():
 
 
 ANSWERS = {"model": "model", "plan": "plan", "equal": "equal_count", "total": "total"}
+OF_ATTENTION = {**ANSWERS, "model": "variant", "plan": "kernel"}
 
 
 def command(narrow, kind, api, file, names):
+    if api.startswith("attention"):
+        return [narrow, "validate", "--op", "attention", *(w for t in "qkvd" for w in (f"--{t}", f"{file}:{t}")), "--json", "--threads", "1",
+                *(["--causal"] if api.endswith("causal") else [])]
     line = [narrow, "validate", "--a", f"{file}:a", "--b", f"{file}:b", "--d", f"{file}:d", "--gpu", "hopper", "--json", "--threads", "1"]
     if api.startswith("linear"): line += ["--transpose-b"]
     if "c" in names: line += ["--c", f"{file}:c"]
@@ -124,8 +137,9 @@ def judge(narrow, row, file, names, keep, until=math.inf):
     try:
         answer = json.loads(run.stdout)
     except ValueError:
-        answer = {"exact": False, "model": "-", "plan": run.stderr.strip()[:80], "equal_count": 0, "total": row["m"] * row["n"]}
-    row.update(exact=int(answer["exact"] and not answer.get("wrong_gpu")), **{key: answer[name] for key, name in ANSWERS.items()})
+        answer = {"exact": False, "model": "-", "variant": "-", "plan": run.stderr.strip()[:80], "kernel": run.stderr.strip()[:80], "equal_count": 0, "total": row["m"] * row["n"]}
+    row.update(exact=int(answer["exact"] and not answer.get("wrong_gpu")),
+               **{key: answer[name] for key, name in (OF_ATTENTION if row["api"].startswith("attention") else ANSWERS).items()})
     if keep and not row["exact"]: shutil.copy(file, os.path.join(keep, f"{row['type']}-{row['api']}-{row['m']}x{row['n']}x{row['k']}-{row['seed']}.safetensors"))
     os.remove(file)
     return row
@@ -178,7 +192,7 @@ def main():
             names = recorded_kernels(calls())
             for number, (kind, api, seed, blas, operands, d) in enumerate(made):
                 if d is None: continue
-                shape = {"m": d.shape[-2], "n": d.shape[-1], "k": operands["a"].shape[-1]}
+                shape = {"m": d.shape[-2], "n": d.shape[-1], "k": operands["a"].shape[-1]} if "a" in operands else {"m": d.shape[-2], "n": operands["k"].shape[-2], "k": d.shape[-1]}
                 row = {"type": kind, "api": api, **shape, "seed": seed, "hash": f"{hash_of(codes_of(d)):016X}", "blas": blas, "kernel": " ".join(n[:60] for n in names[number])}
                 same = (kind, seed, row["hash"])
                 if same not in searched:

@@ -252,6 +252,18 @@ TEST_CASE("apps: attention by the command is that of the library") {
       }
       CHECK(narrow_json(joined({"op", "attention"}, more))["variant"] == "cudnn");
     }
+  // One head: cuBLAS chooses the orders of the sums, and the result tells them.
+  const std::vector<std::string> one{"--q", file + ":one", "--k", file + ":one", "--v", file + ":one"};
+  check_refused(joined({"op", "attention", "--variant", "math"}, one), {"--variant: math", "--plan split:32/chain"});
+  check_refused(joined({"op", "attention", "--variant", "math", "--plan", "chain"}, one), {"--plan: 'chain'", "pair of orders"});
+  check_refused(joined({"op", "attention", "--variant", "math", "--plan", "chain/spilt:4"}, one), {"--plan", "spilt:4"});
+  const Json of_one = narrow_json(joined({"op", "attention", "--variant", "math", "--plan", "split:4/chain", "-o", out}, one));
+  CHECK(of_one["kernel"] == "sgemm split:4, softmax, sgemm chain");
+  CHECK(narrow_json(joined({"validate", "--op", "attention", "--variant", "math", "--d", out}, one))["exact"] == true);
+  const test::Ran unlike =
+      test::run(joined({"validate", "--op", "attention", "--variant", "math", "--json", "--d", file + ":one"}, one));
+  CHECK(unlike.status == 1);
+  CHECK(Json::parse(unlike.out)["kernel"] == "sgemm chain, softmax, sgemm chain");
   // Ones in front may be left out.
   const auto codes = [&](const std::string& t) {
     return narrow_json(

@@ -176,7 +176,8 @@ std::vector<std::uint32_t> replay_of_backward(const RecordedOperation& r) {
 }
 
 // Empty where the variant does not model this shape.
-std::vector<std::uint32_t> replay_of_attention(const RecordedOperation& r) {
+std::vector<std::uint32_t> replay_of_attention(const RecordedOperation& r,
+                                               std::optional<narrow::AttentionPlans> plans = {}) {
   const std::vector<std::size_t> s = r.sizes();
   narrow::AttentionRequest request{.type = narrow::find_format(r.type).value(),
                                    .batch = s.at(0),
@@ -185,7 +186,7 @@ std::vector<std::uint32_t> replay_of_attention(const RecordedOperation& r) {
                                    .queries = s.at(3),
                                    .keys = s.at(4),
                                    .dim = s.at(5)};
-  request.causal = r.has("causal");
+  request.causal = r.has("causal"), request.plans = plans;
   const auto codes = [&](std::size_t count, std::uint64_t seed, int matrix, float scale) {
     std::vector<std::uint16_t> out;
     for (const float x : values_of(count, seed, matrix, scale, request.type))
@@ -202,12 +203,30 @@ std::vector<std::uint32_t> replay_of_attention(const RecordedOperation& r) {
   return {o.begin(), o.end()};
 }
 
+// sweep_products.py --apis attention: one head of "math", with the orders of sums that validate named.
+std::vector<std::uint32_t> replay_of_head(const std::vector<std::string>& row) {
+  const std::string &m = row[2], &n = row[3], &dim = row[4], &kernel = row[8], comma = ", softmax, ";
+  const std::string shape = "1x1x1x" + m + "x" + n + "x" + dim, type = row[0] == "f16" ? "fp16" : row[0];
+  RecordedOperation r{"attention", "math", type, shape, std::stoull(row[5]), 0, 1, {}, 0};
+  r.arguments["causal"] = row[1] == "attention+causal" ? 1 : 0;
+  const std::size_t middle = kernel.find(comma), word = std::string("sgemm ").size();
+  REQUIRE(middle != std::string::npos);
+  return replay_of_attention(r, narrow::AttentionPlans{narrow::parse_plan(kernel.substr(word, middle - word)),
+                                                       narrow::parse_plan(kernel.substr(middle + comma.size() + word))});
+}
+
 // The whole list of what is recorded and refused: cuDNN's kernel for one query, and math where cuBLAS cuts its products
 // in ways that no row has (one query; one head of 3000).
 bool is_refused(const RecordedOperation& r) {
   const std::vector<std::size_t> s = r.sizes();
   if (r.operation != "attention") return false;
   return (r.variant == "cudnn" && s[3] == 1) || (r.variant == "math" && (s[3] == 1 || s[0] * s[1] == 1));
+}
+
+std::uint64_t hash_of(const std::vector<std::uint32_t>& codes) {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) hash += narrow::mix_bits(std::uint64_t{codes[i]} << 32 | i);
+  return hash;
 }
 
 // How many kinds of operations there were.
@@ -229,9 +248,7 @@ std::size_t replay(const std::vector<RecordedOperation>& recorded, double least,
       continue;
     }
     REQUIRE(codes.size() == r.outputs);
-    std::uint64_t hash = 0;
-    for (std::size_t i = 0; i < codes.size(); ++i) hash += narrow::mix_bits(std::uint64_t{codes[i]} << 32 | i);
-    CHECK(hash == r.hash);
+    CHECK(hash_of(codes) == r.hash);
     kinds.insert(r.operation + " " + r.variant), ++replayed, values += codes.size();
   }
   MESSAGE(replayed << " recordings of " << kinds.size() << " kinds, " << values
@@ -264,6 +281,24 @@ TEST_CASE("golden: operations of torch on an H200, short ones") {
 }
 TEST_CASE("golden: operations of torch on an H200, long ones" * doctest::skip()) {
   replay_forward(short_replay, test::scale() < 0.1 ? short_replay * 2 : long_replay);
+}
+
+TEST_CASE("golden: one head of math attention adds in the orders that validate named") {
+  std::set<std::string> kernels;
+  std::size_t named = 0, replayed = 0;
+  const auto& rows = test::golden_table("math-attention.tsv").rows;
+  for (const auto& row : rows) {
+    REQUIRE(row.size() == 14);
+    if (row[6] == "0") continue;
+    ++named;
+    if (row[7] != "math" || std::stod(row[2]) * std::stod(row[3]) > 1e6 * std::min(1.0, test::scale() * 4)) continue;
+    CAPTURE(row[2] + "x" + row[3] + "x" + row[4] + " " + row[5]);
+    CHECK(hash_of(replay_of_head(row)) == std::stoull(row[11], nullptr, 16));
+    kernels.insert(row[8]), ++replayed;
+  }
+  MESSAGE(named << " of " << rows.size() << " named; " << replayed << " replayed, " << kernels.size() << " pairs of orders");
+  CHECK(replayed > 20);
+  CHECK(kernels.size() > 10);
 }
 
 TEST_CASE("golden: backward passes and optimisers of torch on an H200, short ones") {

@@ -5,10 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
 
 #include "narrow/base/error.hpp"
 #include "narrow/golden/product_inputs.hpp"
+#include "narrow/special/operation.hpp"
 #include "support/float_environments.hpp"
 
 namespace {
@@ -175,6 +177,102 @@ TEST_CASE("attention: kernels say what they do not take") {
   CHECK(kernel_of("math", {1, 2, 2, 1, 8, 64}).empty());
   Inputs inputs("fp16"_fmt, {1, 2, 2, 8, 9, 64}, 1, true);
   CHECK_THROWS_AS(inputs.run("flash2"), narrow::Error);
+}
+
+namespace {
+
+// Terms added as `plan` says, for the orders below.
+float sum_by(const std::string& plan, const std::vector<float>& a, const std::vector<float>& b) {
+  const auto chain = [&](const std::vector<std::size_t>& places) {
+    float sum = 0;
+    for (const std::size_t i : places) sum = std::fma(a[i], b[i], sum);
+    return sum;
+  };
+  const std::size_t parts = plan == "slice:4,run=8" ? 4 : plan == "split:32" ? (a.size() + 31) / 32 : 1;
+  std::vector<std::vector<std::size_t>> places(parts);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    places[plan == "slice:4,run=8" ? i / 8 % 4 : plan == "split:32" ? i / 32 : 0].push_back(i);
+  float sum = chain(places[0]);
+  for (std::size_t part = 1; part < parts; ++part) sum += chain(places[part]);
+  return sum;
+}
+
+// One head of "math", both sums in the orders that are named.
+Codes by_orders(const Inputs& in, const std::string& scores, const std::string& values) {
+  const AttentionRequest& r = in.request;
+  const auto decoded = [&](const Codes& codes, float factor) {
+    std::vector<float> out;
+    for (const std::uint16_t code : codes) out.push_back(static_cast<float>(narrow::decode(code, r.type)) * factor);
+    return out;
+  };
+  const auto root = static_cast<float>(std::sqrt(1 / std::sqrt(static_cast<double>(r.dim))));
+  const std::vector<float> q = decoded(in.q, root), k = decoded(in.k, root), v = decoded(in.v, 1);
+  const auto at = [&](const std::vector<float>& x, std::size_t row) {
+    return std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(row * r.dim),
+                              x.begin() + static_cast<std::ptrdiff_t>((row + 1) * r.dim));
+  };
+  Codes o;
+  for (std::size_t i = 0; i < r.queries; ++i) {
+    std::vector<float> row, column(r.keys);
+    for (std::size_t j = 0; j < r.keys; ++j)
+      row.push_back(r.causal && j > i ? -INFINITY : sum_by(scores, at(q, i), at(k, j)));
+    std::size_t j = 0;
+    for (const std::uint32_t word :
+         narrow::run_operation("softmax", "torch", {.type = "fp32"_fmt, .rows = 1, .cols = r.keys, .x = row}))
+      row[j++] = static_cast<float>(narrow::decode(word, "fp32"_fmt));
+    for (std::size_t c = 0; c < r.dim; ++c) {
+      for (j = 0; j < r.keys; ++j) column[j] = v[j * r.dim + c];
+      o.push_back(static_cast<std::uint16_t>(narrow::encode(sum_by(values, row, column), r.type)));
+    }
+  }
+  return o;
+}
+
+narrow::AttentionPlans plans_of(const std::string& scores, const std::string& values) {
+  return {narrow::parse_plan(scores), narrow::parse_plan(values)};
+}
+
+}  // namespace
+
+TEST_CASE("attention: one head adds in the orders that are named, and they are found") {
+  const char* orders[] = {"chain", "split:32", "slice:4,run=8"};
+  std::set<Codes> results;
+  for (const bool causal : {false, true})
+    for (const std::string scores : {"chain", "split:32"})
+      for (const std::string values : orders) {
+        CAPTURE(scores);
+        CAPTURE(values);
+        CAPTURE(causal);
+        Inputs in("fp16"_fmt, {1, 1, 1, 100, 100, 64}, 12, causal);
+        in.request.plans = plans_of(scores, values);
+        const Codes o = in.run("math");
+        CHECK(o == by_orders(in, scores, values));
+        results.insert(o);
+        in.request.plans = {};
+        const auto found = narrow::find_attention_plans(in.request, o);
+        REQUIRE(!found.empty());
+        in.request.plans = found.front();
+        CHECK(in.run("math") == o);
+        in.request.plans = {};
+        Codes other = o;
+        other[7] ^= 1;
+        if (!causal) CHECK(narrow::find_attention_plans(in.request, other).empty());
+      }
+  CHECK(results.size() > 9);  // of 12: most orders differ in bits
+  // One query, one key: vectors, which no batched product takes either. Two heads need no search.
+  for (const Shape& shape : {Shape{1, 2, 1, 1, 300, 64}, Shape{1, 2, 2, 40, 1, 64}}) {
+    Inputs in("bf16"_fmt, shape, 13, false);
+    in.request.plans = plans_of("chain", "split:32");
+    const Codes o = in.run("math");
+    in.request.plans = {};
+    CHECK(!narrow::find_attention_plans(in.request, o).empty());
+  }
+  Inputs two("fp16"_fmt, {1, 2, 2, 20, 20, 64}, 14, false);
+  CHECK(narrow::find_attention_plans(two.request, two.run("math")).empty());
+  Inputs nan("fp16"_fmt, {1, 1, 1, 20, 20, 64}, 14, false);
+  nan.request.q = nan.q, nan.request.k = nan.k, nan.request.v = nan.v;
+  CHECK(narrow::find_attention_plans(nan.request, Codes(nan.q.size(), 0x7FFF)).empty());
+  CHECK_THROWS_WITH_AS(narrow::find_attention_plans(nan.request, Codes(5)), doctest::Contains("o has 5 elements"), narrow::Error);
 }
 
 TEST_CASE("attention: no bit depends on the number of threads") {

@@ -85,6 +85,14 @@ std::vector<std::uint16_t> run_attention(std::string_view variant, const Attenti
   return o;
 }
 
+std::vector<AttentionPlans> find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o) {
+  check_attention(request);
+  check_operand("o", o.size(), request.q.size());
+  const DefaultFloats guard;
+  if (o.empty() || request.keys == 0 || !find_attention("math").kernel(request).empty()) return {};
+  return detail::find_math_plans(request, o);
+}
+
 std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request) {
   const AttentionRow& row = find_attention(variant);
   return row.backward_kernel == nullptr ? std::string() : row.backward_kernel(request);

@@ -14,9 +14,15 @@
 #include <string_view>
 #include <vector>
 
+#include "narrow/dot/plan.hpp"
 #include "narrow/format/format.hpp"
 
 namespace narrow {
+
+// In which orders "math" adds: its scores over the dimension, its results over the keys.
+struct AttentionPlans {
+  Plan scores = {}, values = {};
+};
 
 // Q: batch x heads x queries x dim, K and V: batch x kv_heads x keys x dim, as torch.nn.functional takes them; O as Q.
 struct AttentionRequest {
@@ -25,6 +31,8 @@ struct AttentionRequest {
   std::span<const std::uint16_t> q = {}, k = {}, v = {};
   bool causal = false;
   std::optional<double> scale = {};  // 1 / sqrt(dim) when not given
+  // "math": needed where cuBLAS runs no batched product (one head, one query, one key), else one chain each.
+  std::optional<AttentionPlans> plans = {};
   int multiprocessors = 132;         // of the GPU: decides how FlashAttention splits the keys
   int threads = 0;
 };
@@ -49,6 +57,10 @@ std::vector<const AttentionRow*> attention_rows();  // the likeliest first
 
 // Throws Error: an unknown variant, shapes that do not fit, a type or a dimension that the kernel does not take.
 std::vector<std::uint16_t> run_attention(std::string_view variant, const AttentionRequest& request);
+
+// The orders with which "math" gives this o, where they are needed and one that is known does; the likeliest first. They
+// hold for a part of the queries where there are many: run_attention tells whether for all. Throws as above.
+std::vector<AttentionPlans> find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o);
 
 // What runs in the backward pass; empty: the variant's is not known, or it does not apply. Throws as above.
 std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request);
