@@ -211,6 +211,9 @@ inline void widen(WordLanes x, DoubleLanes (&d)[2]) noexcept {
 #if defined(__ARM_NEON)
   d[0] = as<DoubleLanes>(vcvt_f64_f32(vget_low_f32(as<float32x4_t>(x))));
   d[1] = as<DoubleLanes>(vcvt_high_f64_f32(as<float32x4_t>(x)));
+#elif defined(NARROW_LANES_AVX512)  // the compiler would go by quarters
+  const auto low = _mm512_castps512_ps256(as<__m512>(x)), high = _mm512_extractf32x8_ps(as<__m512>(x), 1);
+  d[0] = as<DoubleLanes>(_mm512_cvtps_pd(low)), d[1] = as<DoubleLanes>(_mm512_cvtps_pd(high));
 #else
   FloatPart parts[2];
   __builtin_memcpy(parts, &x, sizeof x);
