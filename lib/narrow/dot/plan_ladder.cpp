@@ -154,9 +154,9 @@ std::vector<Plan> plan_ladder(const LadderRequest& r) {
   for (const int length : usual_lengths(k, k / 16 + 1)) add_length(length);
   for (int length = 16; static_cast<std::size_t>(length) < k; length += 16) add_length(length);
   if (by_fma) {
-    constexpr std::size_t load = 4, most_parts = 160;
+    constexpr std::size_t step = 4, most_parts = 160;
     for (std::size_t parts = 2; parts <= most_parts; ++parts)
-      add_length(static_cast<int>(((k + parts - 1) / parts + load - 1) / load * load));
+      add_length(static_cast<int>(((k + parts - 1) / parts + step - 1) / step * step));
   }
   std::vector<Plan> all;
   for (Plan plan : plans)
