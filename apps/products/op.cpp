@@ -112,7 +112,7 @@ int run(const Options& options) {
     throw narrow::Error("op: " + narrow::quote(options.names[1]) + "; one operation is named, and then its operands");
   if (options.file && !options.file->ends_with(".npy") && !options.file->ends_with(".safetensors"))
     throw narrow::Error("-o: " + narrow::quote(*options.file) + "; give a file that ends in .npy or .safetensors");
-  const bool asks = !options.given().empty() || options.b.file || options.model || options.threads || options.file;
+  const bool asks = !options.given().empty() || options.b.file || options.model || options.plan || options.threads || options.file;
   if (options.names.empty() && asks && !options.list)
     throw narrow::Error(std::string("op: which one? ") + operation_names);
   if (options.list || options.names.empty()) return print_list(options), 0;

@@ -162,6 +162,7 @@ void choose(const OperationFlags& flags, const std::vector<std::string_view>& kn
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const OperationVariant& v) { return v.name == *flags.variant; });
   if (found == all.end() && operation.found && *flags.variant == "math") return all.clear();
+  operation.found = {};  // this one alone was asked for
   if (found == all.end())
     throw Error("--variant: " + *flags.variant + " does not take these operands" +
                 (fit.empty() ? "" : "; those that do: " + joined(fit)));
@@ -268,9 +269,12 @@ narrow::AttentionPlans parse_plans(const std::string& text) {
   const std::size_t bar = text.find('/');
   if (bar == std::string::npos)
     throw Error("--plan: " + narrow::quote(text) + " is no pair of orders, of the scores and of the values; for example split:32/chain");
-  return blame("--plan", [&] {
+  const narrow::AttentionPlans plans = blame("--plan", [&] {
     return narrow::AttentionPlans{narrow::parse_plan(text.substr(0, bar)), narrow::parse_plan(text.substr(bar + 1))};
   });
+  const std::string problem = narrow::attention_plans_problem(plans);
+  if (!problem.empty()) throw Error("--plan: " + problem);
+  return plans;
 }
 
 OperationVariant attention_variant(const narrow::AttentionRow& row, const std::shared_ptr<const AttentionData>& data,
@@ -306,7 +310,8 @@ LoadedOperation load_attention(const OperationFlags& flags) {
   r.type = q.type.format, r.batch = of_q[0], r.heads = of_q[1], r.queries = of_q[2], r.dim = of_q[3];
   r.kv_heads = of_k[1], r.keys = of_k[2], r.causal = flags.causal, r.threads = parse_threads(flags.threads);
   if (flags.scale) r.scale = parse_double("--scale", *flags.scale);
-  if (flags.plan) r.plans = parse_plans(*flags.plan);
+  if (flags.plan && flags.variant != "math")
+    throw Error("--plan: it belongs to --variant math: other kernels have orders of their own");
   const auto read = [](const Tensor& t, const char* flag, std::vector<std::uint16_t>& codes) {
     codes.resize(count_of(t));
     blame(flag, [&] { return narrow::read_codes(t, 0, std::span(codes)), 0; });
@@ -329,14 +334,25 @@ LoadedOperation load_attention(const OperationFlags& flags) {
   for (const narrow::AttentionRow* row : narrow::attention_rows()) {
     if (backward && row->run_backward == nullptr) continue;
     known.push_back(row->variant);
+    if (flags.plan && row->variant == "math") {
+      if (!row->kernel(r).empty())
+        throw Error("--plan: several heads are one batched product, whose sums are chains; without --plan they are computed so");
+      r.plans = parse_plans(*flags.plan);
+    }
     const std::string kernel = row->kernel(r).empty() ? "" : backward ? row->backward_kernel(r) : row->kernel(r);
     if (kernel.empty() && !backward && row->variant == "math")
       operation.found = [data, row](const std::vector<std::uint32_t>& d) {
         std::vector<OperationVariant> variants;
         const std::vector<std::uint16_t> o(d.begin(), d.end());
-        std::vector<narrow::AttentionPlans> plans = narrow::find_attention_plans(data->request, o);
-        if (plans.empty()) plans.emplace_back();  // how far one chain each is from it
-        for (const narrow::AttentionPlans& each : plans) variants.push_back(attention_variant(*row, data, each));
+        narrow::FoundPlans found = narrow::find_attention_plans(data->request, o);
+        const std::size_t count = found.plans.size();
+        constexpr std::size_t most = 4;  // where a part was looked at, the first may be wrong in the rest
+        found.plans.resize(std::clamp<std::size_t>(count, 1, most));  // none: how far one chain each is from it
+        for (const narrow::AttentionPlans& each : found.plans) {
+          variants.push_back(attention_variant(*row, data, each));
+          if (found.exact && count > 1)
+            variants.back().what += "; this data does not tell " + std::to_string(count) + " pairs of orders apart, the likeliest is named";
+        }
         return variants;
       };
     if (kernel.empty()) continue;
@@ -431,7 +447,7 @@ void OperationFlags::declare(Arguments& arguments, bool beside_products) {
   if (beside_products) return;
   arguments.option("--model", model, "NAME", "linear: a model of narrow models (default: hopper.wgmma of the type)");
   arguments.option("--plan", plan, "SCORES/VALUES",
-                   "attention, math with one head: the orders of its sums as validate --op names them, for example split:32/chain");
+                   "attention, --variant math with one head: the orders of its sums as validate --op names them, for example split:32/chain");
   arguments.option("--threads", threads, "N", "threads (default: all cores); the bits do not depend on it");
 }
 

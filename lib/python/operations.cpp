@@ -31,7 +31,7 @@ app::OperationFlags flags_of(const std::string& name, const Words& words, bool c
   app::OperationFlags flags;
   flags.name = name, flags.causal = causal;
   take(words, "variant", flags.variant), take(words, "model", flags.model), take(words, "eps", flags.eps);
-  take(words, "scale", flags.scale), take(words, "words", flags.words);
+  take(words, "scale", flags.scale), take(words, "words", flags.words), take(words, "plan", flags.plan);
   for (app::MatrixFlags* m : {&flags.x, &flags.w, &flags.b, &flags.g, &flags.target, &flags.q, &flags.k, &flags.v}) {
     const std::string word = m->name + 2;
     take(words, word.c_str(), m->file), take(words, (word + "_format").c_str(), m->format);

@@ -260,10 +260,15 @@ TEST_CASE("apps: attention by the command is that of the library") {
   const Json of_one = narrow_json(joined({"op", "attention", "--variant", "math", "--plan", "split:4/chain", "-o", out}, one));
   CHECK(of_one["kernel"] == "sgemm split:4, softmax, sgemm chain");
   CHECK(narrow_json(joined({"validate", "--op", "attention", "--variant", "math", "--d", out}, one))["exact"] == true);
-  const test::Ran unlike =
-      test::run(joined({"validate", "--op", "attention", "--variant", "math", "--json", "--d", file + ":one"}, one));
-  CHECK(unlike.status == 1);
-  CHECK(Json::parse(unlike.out)["kernel"] == "sgemm chain, softmax, sgemm chain");
+  const auto status = [&](const std::string& variant, const std::string& d) {
+    return test::run(joined({"validate", "--op", "attention", "--variant", variant, "--d", d}, one)).status;
+  };
+  CHECK(status("flash2", file + ":one") == 1);  // no search where another kernel was asked for
+  CHECK(status("math", file + ":one") == 1);
+  check_refused(joined({"op", "attention", "--plan", "chain/chain"}, one), {"--plan", "--variant math"});
+  check_refused(joined({"op", "attention", "--variant", "math", "--plan", "chain/chain"}, in), {"--plan", "batched product"});
+  check_refused(joined({"op", "attention", "--variant", "math", "--plan", "streamk:9/chain"}, one), {"--plan", "streamk:9"});
+  check_refused({"op", "--plan", "chain/chain"}, {"op: which one?"});
   // Ones in front may be left out.
   const auto codes = [&](const std::string& t) {
     return narrow_json(

@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -249,14 +251,21 @@ TEST_CASE("attention: one head adds in the orders that are named, and they are f
         CHECK(o == by_orders(in, scores, values));
         results.insert(o);
         in.request.plans = {};
-        const auto found = narrow::find_attention_plans(in.request, o);
-        REQUIRE(!found.empty());
-        in.request.plans = found.front();
+        const narrow::FoundPlans found = narrow::find_attention_plans(in.request, o);
+        REQUIRE(found.exact);
+        in.request.plans = found.plans.front();
         CHECK(in.run("math") == o);
-        in.request.plans = {};
-        Codes other = o;
+        Codes other = o;  // one bit is wrong: the nearest is told, and chains are no nearer
         other[7] ^= 1;
-        if (!causal) CHECK(narrow::find_attention_plans(in.request, other).empty());
+        const narrow::FoundPlans near = narrow::find_attention_plans(in.request, other);
+        CHECK(!near.exact);
+        REQUIRE(near.plans.size() == 1);
+        const auto equal = [&](const narrow::AttentionPlans& plans) {
+          in.request.plans = plans;
+          const Codes mine = in.run("math");
+          return std::inner_product(mine.begin(), mine.end(), other.begin(), 0, std::plus<>(), std::equal_to<>());
+        };
+        CHECK(equal(near.plans.front()) >= equal({}));
       }
   CHECK(results.size() > 9);  // of 12: most orders differ in bits
   // One query, one key: vectors, which no batched product takes either. Two heads need no search.
@@ -265,14 +274,19 @@ TEST_CASE("attention: one head adds in the orders that are named, and they are f
     in.request.plans = plans_of("chain", "split:32");
     const Codes o = in.run("math");
     in.request.plans = {};
-    CHECK(!narrow::find_attention_plans(in.request, o).empty());
+    CHECK(narrow::find_attention_plans(in.request, o).exact);
   }
   Inputs two("fp16"_fmt, {1, 2, 2, 20, 20, 64}, 14, false);
-  CHECK(narrow::find_attention_plans(two.request, two.run("math")).empty());
+  CHECK(narrow::find_attention_plans(two.request, two.run("math")).plans.empty());
   Inputs nan("fp16"_fmt, {1, 1, 1, 20, 20, 64}, 14, false);
   nan.request.q = nan.q, nan.request.k = nan.k, nan.request.v = nan.v;
-  CHECK(narrow::find_attention_plans(nan.request, Codes(nan.q.size(), 0x7FFF)).empty());
+  CHECK(narrow::find_attention_plans(nan.request, Codes(nan.q.size(), 0x7FFF)).plans.empty());
   CHECK_THROWS_WITH_AS(narrow::find_attention_plans(nan.request, Codes(5)), doctest::Contains("o has 5 elements"), narrow::Error);
+  // What the two sums do not have.
+  for (const char* bad : {"streamk:9,tile=64x64x8", "split:8,output", "split:4,c=first", "chain,c=after", "chain,rne", "split:1,residue=4096"}) {
+    nan.request.plans = plans_of("chain", bad);
+    CHECK_THROWS_WITH_AS(nan.run("math"), doctest::Contains(("attention: the order " + std::string(bad)).c_str()), narrow::Error);
+  }
 }
 
 TEST_CASE("attention: no bit depends on the number of threads") {

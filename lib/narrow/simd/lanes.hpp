@@ -302,7 +302,7 @@ template <class E>
 void largest_of_groups(const GroupRow<E> (&x)[group_rows], IntLanes (&out)[16 / lane_count]) noexcept;
 #endif
 
-// Integers as floats, cut toward zero: the nearest float, or the one before it where that is farther out.
+// Integers below 2^31 - 64 as floats, cut toward zero: the nearest float, or the one before it where that is farther out.
 inline FloatLanes cut_to_float(IntLanes x) noexcept {
 #if defined(NARROW_LANES_AVX512)
   return as<FloatLanes>(_mm512_cvt_roundepi32_ps(as<__m512i>(x), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));

@@ -2,6 +2,7 @@
 
 #include "narrow/base/error.hpp"
 #include "narrow/base/float_environment.hpp"
+#include "narrow/dot/gemm_checks.hpp"
 #include "narrow/special/attention_kernels.hpp"
 
 namespace narrow {
@@ -43,6 +44,8 @@ void check_attention(const AttentionRequest& r) {
     throw Error("attention: " + std::to_string(r.heads) + " heads cannot share " + std::to_string(r.kv_heads) +
                 " heads of keys evenly");
   if (r.dim == 0) throw Error("attention: heads need at least one dimension");
+  if (const std::string problem = r.plans ? attention_plans_problem(*r.plans) : ""; !problem.empty())
+    throw Error("attention: " + problem);
   if (r.multiprocessors < 1) throw Error("attention: a GPU has at least one multiprocessor");
   const std::size_t keys = attention_elements({r.batch, r.kv_heads, r.keys, r.dim});
   check_operand("q", r.q.size(), attention_elements({r.batch, r.heads, r.queries, r.dim}));
@@ -85,12 +88,29 @@ std::vector<std::uint16_t> run_attention(std::string_view variant, const Attenti
   return o;
 }
 
-std::vector<AttentionPlans> find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o) {
+std::string detail::math_plan_problem(const Plan& plan) {
+  constexpr int longest_tile = 256;
+  if (plan.order == SumOrder::stream_k) return "depends on the tile of the output, and no tiles of these products are known";
+  if (plan.partials != Partials::wide || plan.c != PlaceOfC::usual) return "rounds parts or places C; parts are FP32 here, and there is no C";
+  if (plan.residue > longest_tile) return "has a residue of a tile of more than " + std::to_string(longest_tile);
+  return plan_problem(*find_dot_model("software.fma.f32.f32.f32"), plan, {});
+}
+
+std::string attention_plans_problem(const AttentionPlans& plans) {
+  for (const Plan& plan : {plans.scores, plans.values})
+    if (const std::string problem = detail::math_plan_problem(plan); !problem.empty())
+      return "the order " + plan_text(plan) + " " + problem;
+  return "";
+}
+
+FoundPlans find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o) {
   check_attention(request);
   check_operand("o", o.size(), request.q.size());
   const DefaultFloats guard;
-  if (o.empty() || request.keys == 0 || !find_attention("math").kernel(request).empty()) return {};
-  return detail::find_math_plans(request, o);
+  AttentionRequest r = request;
+  r.plans.reset();
+  if (o.empty() || r.keys == 0 || !find_attention("math").kernel(r).empty()) return {};
+  return detail::find_math_plans(r, o);
 }
 
 std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request) {

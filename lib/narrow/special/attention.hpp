@@ -58,9 +58,17 @@ std::vector<const AttentionRow*> attention_rows();  // the likeliest first
 // Throws Error: an unknown variant, shapes that do not fit, a type or a dimension that the kernel does not take.
 std::vector<std::uint16_t> run_attention(std::string_view variant, const AttentionRequest& request);
 
-// The orders with which "math" gives this o, where they are needed and one that is known does; the likeliest first. They
-// hold for a part of the queries where there are many: run_attention tells whether for all. Throws as above.
-std::vector<AttentionPlans> find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o);
+// Why "math" cannot add so; empty when it can: parts are FP32, and K is cut alike for all outputs.
+std::string attention_plans_problem(const AttentionPlans& plans);
+
+// The orders with which "math" gives o: those that give every bit, the likeliest first, else the nearest that was found.
+struct FoundPlans {
+  std::vector<AttentionPlans> plans;
+  bool exact = false;
+};
+// Empty where no orders are needed, or o tells nothing. Of long keys a part of the queries and heads is looked at:
+// run_attention tells what holds for all. Throws as above.
+FoundPlans find_attention_plans(const AttentionRequest& request, std::span<const std::uint16_t> o);
 
 // What runs in the backward pass; empty: the variant's is not known, or it does not apply. Throws as above.
 std::string attention_backward_kernel(std::string_view variant, const AttentionRequest& request);

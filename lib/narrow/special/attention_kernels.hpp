@@ -73,7 +73,8 @@ std::string cudnn_attention_kernel(const AttentionRequest& request);
 void run_cudnn_attention(const AttentionRequest& request, std::span<std::uint16_t> o);
 std::string math_attention_kernel(const AttentionRequest& request);
 void run_math_attention(const AttentionRequest& request, std::span<std::uint16_t> o);
-std::vector<AttentionPlans> find_math_plans(const AttentionRequest& request, std::span<const std::uint16_t> o);
+std::string math_plan_problem(const Plan& plan);
+FoundPlans find_math_plans(const AttentionRequest& request, std::span<const std::uint16_t> o);
 std::string double_attention_kernel(const AttentionRequest& request);
 void run_double_attention(const AttentionRequest& request, std::span<std::uint16_t> o);
 

@@ -122,22 +122,32 @@ std::string math_attention_kernel(const AttentionRequest& r) {
   return r.queries == 1 || r.keys == 1 || r.batch * r.heads == 1 ? "" : "batched sgemm, softmax, batched sgemm";
 }
 
-// The order of the scores is one of the few that cuBLAS was seen to take for them (data/golden/math-attention.tsv); each
-// gives weights, and with them O is a product like others.
-std::vector<AttentionPlans> find_math_plans(const AttentionRequest& r, std::span<const std::uint16_t> o) {
-  std::vector<std::string_view> orders = {"chain", "split:32", "slice:8,run=8", "split:8", "slice:16,run=1"};
-  if (std::min(r.queries, r.keys) <= 128) std::swap(orders[0], orders[1]);
-  for (const std::string_view order : orders) {
-    const Plan scores = parse_plan(order);
+// The order of the scores is one of the few that cuBLAS was seen to take for them (data/golden/math-attention.tsv), the
+// likeliest first; each gives weights, and with them O is a product like others.
+FoundPlans find_math_plans(const AttentionRequest& r, std::span<const std::uint16_t> o) {
+  struct Order {
+    std::string_view text;
+    std::size_t differs_above;  // this many products: others are one chain
+  };
+  std::vector<Order> orders = {{"chain", 0}, {"split:32", 32}, {"slice:8,run=8", 8}, {"split:8", 8}, {"slice:16,run=1", 1}};
+  if (r.keys == 1) orders.resize(1);  // a weight is 1, whatever its score
+  else if (r.dim > 32 && std::min(r.queries, r.keys) <= 128) std::swap(orders[0], orders[1]);
+  FoundPlans best;
+  std::uint64_t most = 0;
+  for (const Order& order : orders) {
+    if (order.differs_above != 0 && r.dim <= order.differs_above) continue;
+    const Plan scores = parse_plan(order.text);
     const ProductOfValues product(r, o, scores);
     if (!product.tells()) return {};
     const ValidateResult found = validate(product.request);
-    if (!found.exact) continue;
     std::vector<AttentionPlans> plans;
-    for (const Candidate& candidate : found.candidates) plans.push_back({scores, candidate.plan});
-    return plans;
+    for (const Candidate& candidate : found.candidates)
+      if (math_plan_problem(candidate.plan).empty()) plans.push_back({scores, candidate.plan});
+    if (plans.empty()) continue;
+    if (found.exact) return {plans, true};
+    if (best.plans.empty() || found.equal_count > most) best.plans.assign(1, plans.front()), most = found.equal_count;
   }
-  return {};
+  return best;
 }
 
 void run_math_attention(const AttentionRequest& r, std::span<std::uint16_t> o) {

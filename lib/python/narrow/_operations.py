@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from . import _narrow
-from ._arrays import DTYPE_OF, F32, decoded, dense, given, number, plan, wrap
+from ._arrays import DTYPE_OF, F32, decoded, dense, given, number, wrap
+from ._arrays import plan as format_plan
 from ._device import on_device
 from ._products import _asked, _Request, _word
 from ._records import Record, Records
 
 
-def _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format) -> _Request:
+def _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format, plan=None) -> _Request:
     request = _Request()
     for name, operand in {"x": x, "w": w, "b": b, "g": g, "q": q, "k": k, "v": v}.items():
         request.add(name, operand, x_format)
@@ -27,7 +28,7 @@ def _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_f
     if x is None and q is None and g is not None:  # gradients that ask for nothing else
         request.library = given(g).library
     request.numbers(eps=eps, scale=scale, words=words)
-    for name, word in {"variant": variant, "model": model}.items():
+    for name, word in {"variant": variant, "model": model, "plan": plan}.items():
         request.options(**{name: None if word is None else _word(word, name)})
     return request
 
@@ -40,26 +41,26 @@ def _answer(call: Any, name: str, request: _Request, causal: bool) -> Any:
 
 
 def op(name: str, x=None, w=None, b=None, target=None, eps=None, scale=None, variant=None, q=None, k=None, v=None, causal=False,
-       model=None, *, g=None, words=None, x_format=None):  # fmt: skip
+       model=None, *, g=None, words=None, x_format=None, plan=None):  # fmt: skip
     """An operation with the bits of the kernel that runs it on a GPU; an array of x's (or q's) library and dtype.
 
     name: softmax, log_softmax, layer_norm (w, b, eps), rms_norm (w, eps), gelu, gelu_tanh, silu, sum, mean, cross_entropy
     (target), linear (w, b, model), attention (q, k, v, scale, causal); sum_rows, embedding_backward (g, target, words), and the
     backward passes of the others (g, the gradient of the result), as `narrow op` lists them. The last dimension of x is the row.
-    variant: a row of `narrow op --list`, for linear a plan of matmul(); default: what torch runs on an H200. x_format: what
-    integers are codes of.
+    variant: a row of `narrow op --list`, for linear a plan of matmul(); default: what torch runs on an H200. plan: the orders of
+    the two sums of variant "math" with one head, "split:32/chain". x_format: what integers are codes of.
 
     >>> narrow.op("softmax", np.float32([[0, 1, 2]]))
     array([[0.09003057, 0.24472848, 0.6652409 ]], dtype=float32)
     """
-    request = _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format)
+    request = _request(x, w, b, g, target, q, k, v, eps, scale, words, variant, model, x_format, plan)
     codes, format, shape = _answer(_narrow.operate, name, request, causal)
     library = "numpy" if request.library in ("scalar", "numpy scalar") else request.library
     codes = codes.reshape(shape)
     if format == "fp32":
         return wrap(codes.view(np.float32), "numpy" if library == "ml_dtypes" else library)
     if format == "bf16" and library == "numpy":  # codes were given, and numpy has no dtype for the result
-        return decoded(plan(format), codes, F32)
+        return decoded(format_plan(format), codes, F32)
     return wrap(codes, library, DTYPE_OF[format])
 
 
