@@ -435,6 +435,9 @@ TEST_CASE("gemm: a request that cannot be met is an error of one line") {
   CHECK(run(a, b, c, narrow_d));
   CHECK(run(bytes, b, c, d));
   CHECK(run(a, b, c, d, "chain,rne"));  // only TF32 has bits to round
+  CHECK_FALSE(run(a, b, c, d, "split:4,residue=64"));
+  CHECK(run(a, b, c, d, "split:3,residue=64"));    // K would be filled to 21 times its length
+  CHECK(run(a, b, c, d, "chain,residue=4096"));
   const float one[] = {1}, two[] = {1, 1};
   GemmOptions o;
   o.scale_a = {two, 1, 0};

@@ -1,5 +1,6 @@
 #include "narrow/dot/gemm_checks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -78,8 +79,13 @@ std::string plan_problem(const DotModel& m, const Plan& plan, const GemmOptions&
     return "has blocks, whose sums are joined in one way, in FP32";
   if (m.is_integer() && (plan.c == PlaceOfC::after || plan.c == PlaceOfC::first || plan.partials != Partials::wide))
     return "rounds between sums, which integers do not";
-  constexpr int longest_tile = 4096;
+  // Every part is filled up to whole tiles, so short parts of long tiles would take many times the memory of K. Recorded kernels
+  // have tiles of up to 128, and parts of 4 in tiles of 32.
+  constexpr int longest_tile = 256, tile_of_part = 16;
   if (plan.residue > longest_tile) return "has a residue of a tile of more than " + std::to_string(longest_tile);
+  if (plan.order == SumOrder::split && plan.residue > tile_of_part * std::min(plan.length, longest_tile))
+    return "fills parts of " + std::to_string(plan.length) + " up to tiles of " + std::to_string(plan.residue) + ", more than " +
+           std::to_string(tile_of_part) + " times as long";
   if (plan.operands != Operands::cut && m.a.format != "tf32"_fmt) return "rounds operands, which only tf32 models do";
   const bool has_runs = plan.order == SumOrder::slice || plan.order == SumOrder::even || plan.order == SumOrder::blocks;
   const int unit = has_runs                           ? (plan.run != 0 ? plan.run : m.instruction_k)

@@ -89,10 +89,8 @@ std::vector<std::uint16_t> run_attention(std::string_view variant, const Attenti
 }
 
 std::string detail::math_plan_problem(const Plan& plan) {
-  constexpr int longest_tile = 256;
   if (plan.order == SumOrder::stream_k) return "depends on the tile of the output, and no tiles of these products are known";
   if (plan.partials != Partials::wide || plan.c != PlaceOfC::usual) return "rounds parts or places C; parts are FP32 here, and there is no C";
-  if (plan.residue > longest_tile) return "has a residue of a tile of more than " + std::to_string(longest_tile);
   return plan_problem(*find_dot_model("software.fma.f32.f32.f32"), plan, {});
 }
 
