@@ -6,23 +6,11 @@
 
 #include "narrow/special/attention.hpp"
 #include "narrow/special/operation.hpp"
-#include "narrow/text/quote.hpp"
-#include "narrow/text/text.hpp"
 #include "options/model_choice.hpp"
-#include "options/tensor_text.hpp"
-#include "products/product_options.hpp"
+#include "products/op_loaders.hpp"
 
 namespace app {
 namespace of_operation {
-
-using narrow::Error;
-using narrow::Format;
-using narrow::Tensor;
-using Shape = std::vector<std::uint64_t>;
-
-constexpr Format fp64 = narrow::operator""_fmt("fp64", 4), fp32 = narrow::operator""_fmt("fp32", 4),
-                 tf32 = narrow::operator""_fmt("tf32", 4), fp16 = narrow::operator""_fmt("fp16", 4),
-                 bf16 = narrow::operator""_fmt("bf16", 4);
 
 bool is_known(const Format& f) { return f == fp16 || f == bf16 || f == fp32; }
 
@@ -102,8 +90,6 @@ double parse_double(const char* flag, const std::string& text) {
   return x;
 }
 
-std::size_t count_of(const Tensor& t) { return static_cast<std::size_t>(t.elements()); }
-std::size_t cols_of(const Tensor& t) { return t.shape.empty() ? 1 : static_cast<std::size_t>(t.shape.back()); }
 Shape without_last(Shape shape) {
   if (!shape.empty()) shape.pop_back();
   return shape;
@@ -113,7 +99,6 @@ std::string held_by(const MatrixFlags& flags, const Tensor& t) {
   return std::string(flags.name) + ": " + narrow::quote(*flags.file) + " holds " + std::string(t.type.name);
 }
 
-// Operands in other types than x has: a kernel reads one.
 Tensor load_beside(const MatrixFlags& flags, const Tensor& first, const char* name) {
   Tensor t = load_operand(flags);
   if (!(t.type.format == first.type.format))
@@ -122,32 +107,6 @@ Tensor load_beside(const MatrixFlags& flags, const Tensor& first, const char* na
   return t;
 }
 
-std::vector<float> values_of(const Tensor& t, const char* flag) {
-  std::vector<float> values(count_of(t));
-  blame(flag, [&] { return narrow::read_values(t, 0, std::span(values)), 0; });
-  return values;
-}
-
-std::vector<std::int64_t> load_target(const MatrixFlags& flags, const Shape& x) {
-  Tensor t = open_operand(flags);
-  const bool is_signed = t.type.kind == narrow::ElementKind::signed_integer;
-  if (!is_signed && t.type.kind != narrow::ElementKind::unsigned_integer)
-    throw Error(held_by(flags, t) + "; targets are integers, a column for each row of x");
-  Shape rows = without_last(x), given = t.shape;
-  std::erase(rows, 1u), std::erase(given, 1u);
-  if (rows != given)
-    throw Error(std::string(flags.name) + ": " + narrow::quote(*flags.file) + " has the shape " + shape_text(t.shape) +
-                " and x " + shape_text(x) + ": a column for each row of x is needed");
-  t = narrow::row_major(t);
-  std::vector<std::uint64_t> words(count_of(t));
-  blame(flags.name, [&] { return narrow::read_codes(t, 0, std::span(words)), 0; });
-  std::vector<std::int64_t> targets;
-  const int unused = is_signed ? 64 - t.type.bits : 0;
-  for (const std::uint64_t word : words) targets.push_back(static_cast<std::int64_t>(word << unused) >> unused);
-  return targets;
-}
-
-// Of the variants that apply, the one that was asked for.
 void choose(const OperationFlags& flags, const std::vector<std::string_view>& known, LoadedOperation& operation) {
   std::vector<OperationVariant>& all = operation.variants;
   std::vector<std::string_view> fit;
@@ -178,200 +137,6 @@ OperationFlags prepared(const OperationFlags& flags) {
   for (MatrixFlags* m : {&all.x, &all.w, &all.b, &all.g, &all.q, &all.k, &all.v})
     if (!m->format) m->format = flags.format, m->format_name = "--x-format";
   return all;
-}
-
-// The spans of the request point into the vectors.
-struct RowData {
-  narrow::OperationRequest request;
-  std::vector<float> x, w, b, g;
-  std::vector<std::int64_t> target;
-};
-
-// Of the result, whose first operand has the shape `first`.
-Shape shape_of_rows(const std::string& name, const Shape& first, const narrow::OperationRequest& r) {
-  if (name == "sum" || name == "mean") return without_last(first);
-  if (name == "cross_entropy") return {};
-  if (name == "embedding_backward") return {r.words, r.cols};
-  if (name == "sum_rows" || name.ends_with("_w") || name.ends_with("_b")) return {r.cols};
-  return first;
-}
-
-std::size_t parse_words(const std::string& text) {
-  const double words = parse_double("--words", text);
-  if (!(words >= 1 && words <= 0x1p31) || words != std::floor(words))
-    throw Error("--words: " + narrow::quote(text) + " is no number of words; the rows of the table, for example 50257");
-  return static_cast<std::size_t>(words);
-}
-
-LoadedOperation load_rows(const OperationFlags& flags) {
-  const bool has_x = flags.x.file.has_value();  // gradients that do not ask for it have g alone
-  const Tensor x = load_operand(has_x ? flags.x : flags.g);
-  const auto data = std::make_shared<RowData>();
-  narrow::OperationRequest& r = data->request;
-  r.type = x.type.format, r.cols = cols_of(x), r.rows = count_of(x) / r.cols;
-  r.threads = parse_threads(flags.threads);
-  if (flags.eps) r.eps = parse_double("--eps", *flags.eps);
-  bool mixed = false;  // a weight of another type: torch then composes rms_norm of other operations
-  if (flags.w.file) {
-    const Tensor w = flags.name == "rms_norm" ? load_operand(flags.w) : load_beside(flags.w, x, "x");
-    mixed = !(w.type.format == r.type);
-    data->w = values_of(w, "--w");
-  }
-  if (flags.b.file) data->b = values_of(load_beside(flags.b, x, "x"), "--b");
-  if (has_x && flags.g.file) {
-    const Tensor g = load_beside(flags.g, x, "x");
-    const bool one = flags.name == "cross_entropy_backward";  // the gradient of the loss
-    if (one ? g.elements() != 1 : g.shape != x.shape)
-      throw Error("--g: " + narrow::quote(*flags.g.file) + " has the shape " + shape_text(g.shape) +
-                  (one ? "; the loss has one gradient" : " and x " + shape_text(x.shape) + ": they are the same"));
-    data->g = values_of(g, "--g");
-  }
-  if (flags.words) r.words = parse_words(*flags.words);
-  if (r.words > (std::size_t{1} << 30) / r.cols)  // the table is not in any file
-    throw Error("--words: a table of " + std::to_string(r.words) + " rows of " + std::to_string(r.cols) +
-                " numbers; at most 2^30 numbers");
-  if (flags.target.file) data->target = load_target(flags.target, x.shape);
-  for (const auto& [flag, values] : {std::pair{"--w", &data->w}, std::pair{"--b", &data->b}})
-    if (!values->empty() && values->size() != r.cols)
-      throw Error(std::string(flag) + ": it has " + std::to_string(values->size()) + " numbers and a row of x " +
-                  std::to_string(r.cols));
-  const std::size_t classes = flags.words ? r.words : r.cols;
-  for (const std::int64_t t : data->target)
-    if ((flags.words || t != r.ignore_index) && (t < 0 || static_cast<std::uint64_t>(t) >= classes))
-      throw Error("--target: " + std::to_string(t) +
-                  (flags.words ? " is no word of " : " is no column of x, which has ") + std::to_string(classes) +
-                  (flags.words ? "" : "; rows that do not count have -100"));
-  (has_x ? data->x : data->g) = values_of(x, has_x ? "--x" : "--g");
-  r.x = data->x, r.w = data->w, r.b = data->b, r.g = data->g, r.target = data->target;
-
-  LoadedOperation operation{flags.name, r.type, shape_of_rows(flags.name, x.shape, r), {}};
-  std::vector<std::string_view> known;
-  for (const narrow::OperationRow* row : narrow::operation_rows(flags.name)) {
-    known.push_back(row->variant);
-    const bool is_kernel = row->variant != "double" && row->variant != "exact";
-    const std::string kernel = row->kernel(r);
-    if (kernel.empty() || (mixed && is_kernel && row->variant != "torch-composite")) continue;
-    operation.variants.push_back({std::string(row->variant), kernel, std::string(row->what), is_kernel, [data, row] {
-                                    return narrow::run_operation(row->operation, row->variant, data->request);
-                                  }});
-  }
-  choose(flags, known, operation);
-  return operation;
-}
-
-struct AttentionData {
-  narrow::AttentionRequest request;
-  std::vector<std::uint16_t> q, k, v, g;
-};
-
-// "SCORES/VALUES".
-narrow::AttentionPlans parse_plans(const std::string& text) {
-  const std::size_t bar = text.find('/');
-  if (bar == std::string::npos)
-    throw Error("--plan: " + narrow::quote(text) + " is no pair of orders, of the scores and of the values; for example split:32/chain");
-  const narrow::AttentionPlans plans = blame("--plan", [&] {
-    return narrow::AttentionPlans{narrow::parse_plan(text.substr(0, bar)), narrow::parse_plan(text.substr(bar + 1))};
-  });
-  const std::string problem = narrow::attention_plans_problem(plans);
-  if (!problem.empty()) throw Error("--plan: " + problem);
-  return plans;
-}
-
-OperationVariant attention_variant(const narrow::AttentionRow& row, const std::shared_ptr<const AttentionData>& data,
-                                   std::optional<narrow::AttentionPlans> plans = {}) {
-  narrow::AttentionRequest r = data->request;
-  if (plans) r.plans = plans;
-  return {std::string(row.variant), row.kernel(r), std::string(row.what), row.variant != "double", [data, r, &row] {
-            const auto o = narrow::run_attention(row.variant, r);
-            return std::vector<std::uint32_t>(o.begin(), o.end());
-          }};
-}
-
-// Batch, heads, length, dimension: ones stand in front.
-std::array<std::size_t, 4> four(const Tensor& t, const MatrixFlags& flags) {
-  if (t.shape.size() > 4)
-    throw Error(std::string(flags.name) + ": " + narrow::quote(*flags.file) + " has the shape " + shape_text(t.shape) +
-                "; attention takes [batch, heads, length, dimension]");
-  std::array<std::size_t, 4> sizes{1, 1, 1, 1};
-  for (std::size_t i = 0; i < t.shape.size(); ++i) sizes[4 - t.shape.size() + i] = static_cast<std::size_t>(t.shape[i]);
-  return sizes;
-}
-
-LoadedOperation load_attention(const OperationFlags& flags) {
-  const Tensor q = load_operand(flags.q), k = load_beside(flags.k, q, "q"), v = load_beside(flags.v, q, "q");
-  if (q.type.format == fp32) throw Error(held_by(flags.q, q) + "; attention is known for F16 and BF16");
-  const auto of_q = four(q, flags.q), of_k = four(k, flags.k), of_v = four(v, flags.v);
-  if (of_k != of_v || of_q[0] != of_k[0] || of_q[3] != of_k[3] || of_q[1] % of_k[1] != 0)
-    throw Error(
-        "attention: q is " + shape_text(q.shape) + ", k " + shape_text(k.shape) + " and v " + shape_text(v.shape) +
-        "; right are [batch, heads, length, dimension], with a length of their own and fewer heads for k and v");
-  const auto data = std::make_shared<AttentionData>();
-  narrow::AttentionRequest& r = data->request;
-  r.type = q.type.format, r.batch = of_q[0], r.heads = of_q[1], r.queries = of_q[2], r.dim = of_q[3];
-  r.kv_heads = of_k[1], r.keys = of_k[2], r.causal = flags.causal, r.threads = parse_threads(flags.threads);
-  if (flags.scale) r.scale = parse_double("--scale", *flags.scale);
-  if (flags.plan && flags.variant != "math")
-    throw Error("--plan: it belongs to --variant math: other kernels have orders of their own");
-  const auto read = [](const Tensor& t, const char* flag, std::vector<std::uint16_t>& codes) {
-    codes.resize(count_of(t));
-    blame(flag, [&] { return narrow::read_codes(t, 0, std::span(codes)), 0; });
-  };
-  read(q, "--q", data->q), read(k, "--k", data->k), read(v, "--v", data->v);
-  r.q = data->q, r.k = data->k, r.v = data->v;
-
-  LoadedOperation operation{flags.name, r.type, q.shape, {}};
-  std::vector<std::string_view> known;
-  const bool backward = flags.g.file.has_value();
-  const char which = flags.name.back();
-  if (backward) {
-    const Tensor g = load_beside(flags.g, q, "q");
-    if (g.shape != q.shape)
-      throw Error("--g: " + narrow::quote(*flags.g.file) + " has the shape " + shape_text(g.shape) + " and q " +
-                  shape_text(q.shape) + ": the gradient of the result has that of q");
-    read(g, "--g", data->g);
-    if (which != 'q') operation.shape = k.shape;
-  }
-  for (const narrow::AttentionRow* row : narrow::attention_rows()) {
-    if (backward && row->run_backward == nullptr) continue;
-    known.push_back(row->variant);
-    if (flags.plan && row->variant == "math") {
-      if (!row->kernel(r).empty())
-        throw Error("--plan: several heads are one batched product, whose sums are chains; without --plan they are computed so");
-      r.plans = parse_plans(*flags.plan);
-    }
-    const std::string kernel = row->kernel(r).empty() ? "" : backward ? row->backward_kernel(r) : row->kernel(r);
-    if (kernel.empty() && !backward && row->variant == "math")
-      operation.found = [data, row](const std::vector<std::uint32_t>& d) {
-        std::vector<OperationVariant> variants;
-        const std::vector<std::uint16_t> o(d.begin(), d.end());
-        narrow::FoundPlans found = narrow::find_attention_plans(data->request, o);
-        const std::size_t count = found.plans.size();
-        constexpr std::size_t most = 4;  // where a part was looked at, the first may be wrong in the rest
-        found.plans.resize(std::clamp<std::size_t>(count, 1, most));  // none: how far one chain each is from it
-        for (const narrow::AttentionPlans& each : found.plans) {
-          variants.push_back(attention_variant(*row, data, each));
-          if (found.exact && count > 1)
-            variants.back().what += "; this data does not tell " + std::to_string(count) + " pairs of orders apart, the likeliest is named";
-        }
-        return variants;
-      };
-    if (kernel.empty()) continue;
-    if (backward) {
-      operation.variants.push_back(
-          {std::string(row->variant), kernel, std::string(row->what), true, [data, row, which] {
-             const narrow::AttentionGradients d = narrow::run_attention_backward(row->variant, data->request, data->g);
-             const auto& one = which == 'q' ? d.q : which == 'k' ? d.k : d.v;
-             return std::vector<std::uint32_t>(one.begin(), one.end());
-           }});
-      continue;
-    }
-    operation.variants.push_back(attention_variant(*row, data));
-  }
-  // What torch takes on an H200, where it applies.
-  std::stable_partition(operation.variants.begin(), operation.variants.end(),
-                        [](const OperationVariant& one) { return one.name == "cudnn"; });
-  choose(flags, known, operation);
-  return operation;
 }
 
 struct LinearData {
